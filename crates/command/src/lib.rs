@@ -1,0 +1,1 @@
+//! What a command is: its row, its arguments, its effect, its error.

@@ -1,0 +1,1 @@
+//! The commands, one file per family: rows, functions, tests.

@@ -1,0 +1,1 @@
+//! The data island: arena, per-shard heap, entries, index, compaction.

@@ -1,0 +1,1 @@
+//! The I/O island: one ring or epoll per thread, sockets, wake-ups, clocks.

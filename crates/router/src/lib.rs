@@ -1,0 +1,1 @@
+//! From a command to its shards: lookup, admission, entering, travelling.

@@ -1,0 +1,2 @@
+//! The `darter` binary: configuration, start, one reactor per core, signals.
+fn main() {}

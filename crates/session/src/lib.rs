@@ -1,0 +1,1 @@
+//! One connection: read, parse, run, reply in order.

@@ -1,0 +1,1 @@
+//! A shard: latch, inbox, keyspace, expiry, eviction, journal.

@@ -1,0 +1,1 @@
+//! Small pure helpers that know nothing of Darter: glob, slots, hashes, numbers, random bits.

@@ -1,0 +1,1 @@
+//! Values: what a key can hold. Knows no key, clock or protocol.

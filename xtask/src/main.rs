@@ -1,0 +1,2 @@
+//! The project's toolbox: `cargo xtask <tidy|test|golden|differential|bench>`.
+fn main() {}
