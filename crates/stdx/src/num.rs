@@ -1,0 +1,184 @@
+//! Numbers as the protocol writes and reads them: stricter and odder than `str::parse`.
+//!
+//! HOT: no allocation; results are written to a buffer of the caller.
+
+/// Longest decimal text of an `i64`: a sign and 19 digits.
+pub const I64_LEN_MAX: usize = 20;
+
+/// Longest text that [`format_f64`] writes: sign, 17 digits, point, `e-308`.
+pub const F64_LEN_MAX: usize = 32;
+
+/// Pairs of digits "00" to "99".
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+/// The integer that `text` writes in its one canonical form: an optional `-`, then digits without a leading
+/// zero (but "0" itself). No plus, no space, no "-0"; none when it does not fit.
+#[inline]
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    // 19 digits stay below 10^19 < 2^64, so the magnitude cannot wrap.
+    let mut magnitude = 0_u64;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        magnitude = magnitude * 10 + u64::from(digit);
+    }
+    if negative {
+        // -2^63 has a magnitude of its own: one more than the largest positive number.
+        (magnitude <= 1 << 63).then(|| (magnitude as i64).wrapping_neg())
+    } else {
+        i64::try_from(magnitude).ok()
+    }
+}
+
+/// Decimal text of `value`.
+#[inline]
+pub fn format_i64(value: i64, buffer: &mut [u8; I64_LEN_MAX]) -> &[u8] {
+    let mut start = write_u64(value.unsigned_abs(), buffer);
+    if value < 0 {
+        start -= 1;
+        buffer[start] = b'-';
+    }
+    &buffer[start..]
+}
+
+/// Decimal text of `value`.
+#[inline]
+pub fn format_u64(value: u64, buffer: &mut [u8; I64_LEN_MAX]) -> &[u8] {
+    let start = write_u64(value, buffer);
+    &buffer[start..]
+}
+
+/// Writes `value` to the end of `buffer` and returns where it begins.
+#[inline]
+fn write_u64(mut value: u64, buffer: &mut [u8; I64_LEN_MAX]) -> usize {
+    let mut start = buffer.len();
+    while value >= 100 {
+        start -= 2;
+        buffer[start..start + 2].copy_from_slice(&PAIRS[(value % 100) as usize]);
+        value /= 100;
+    }
+    if value >= 10 {
+        start -= 2;
+        buffer[start..start + 2].copy_from_slice(&PAIRS[value as usize]);
+    } else {
+        start -= 1;
+        buffer[start] = b'0' + value as u8;
+    }
+    start
+}
+
+/// Decimal digits of `value`: 1 to 20.
+#[inline]
+pub fn digits_u64(value: u64) -> usize {
+    value.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+/// The double that `text` writes: what C's `strtod` takes, whole, without a leading space, not a NaN, and not
+/// rounded to infinity or to zero from something else.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let value = std::str::from_utf8(text).ok()?.parse::<f64>().ok()?;
+    (!value.is_nan()).then_some(value)
+}
+
+/// Text of `value` as replies carry it: the shortest digits that read back as the same double, plain where that
+/// is short, else as `d.ddde+NN`; `inf`, `-inf`, `nan`, `-0`.
+pub fn format_f64(value: f64, buffer: &mut [u8; F64_LEN_MAX]) -> &[u8] {
+    use std::io::Write;
+    if !value.is_finite() {
+        return match value {
+            f64::INFINITY => b"inf",
+            f64::NEG_INFINITY => b"-inf",
+            _ => b"nan",
+        };
+    }
+    // Shortest digits come from the standard library as `d.ddde-NN`.
+    let mut scientific = [0; F64_LEN_MAX];
+    let mut rest = &mut scientific[..];
+    write!(rest, "{:e}", value.abs()).expect("17 digits, a point and an exponent fit in 32 bytes");
+    let left = rest.len();
+    let len = place_digits(value.is_sign_negative(), &scientific[..F64_LEN_MAX - left], buffer);
+    &buffer[..len]
+}
+
+/// Rewrites `d.ddde-NN` into the form that replies carry; returns its length.
+fn place_digits(negative: bool, scientific: &[u8], buffer: &mut [u8; F64_LEN_MAX]) -> usize {
+    let e = scientific.iter().position(|&byte| byte == b'e').expect("scientific form has an exponent");
+    let exponent = parse_i64(&scientific[e + 1..]).expect("the exponent is a plain integer") as i32;
+    let mut digits = [0; 17];
+    let mut count = 0;
+    for &byte in scientific[..e].iter().filter(|byte| byte.is_ascii_digit()) {
+        digits[count] = byte;
+        count += 1;
+    }
+    let digits = &digits[..count];
+    let mut out = Writer { buffer, len: 0 };
+    if negative {
+        out.put(b"-");
+    }
+    // value = digits * 10^scale
+    let scale = exponent + 1 - count as i32;
+    if scale >= 0 && exponent < count as i32 + 7 {
+        out.put(digits);
+        out.zeros(scale as usize);
+    } else if scale < 0 && (scale > -7 || exponent.abs() < 4) {
+        if exponent < 0 {
+            out.put(b"0.");
+            out.zeros((-1 - exponent) as usize);
+            out.put(digits);
+        } else {
+            let (whole, fraction) = digits.split_at(exponent as usize + 1);
+            out.put(whole);
+            out.put(b".");
+            out.put(fraction);
+        }
+    } else {
+        out.put(&digits[..1]);
+        if count > 1 {
+            out.put(b".");
+            out.put(&digits[1..]);
+        }
+        out.put(if exponent < 0 { b"e-" } else { b"e+" });
+        let mut number = [0; I64_LEN_MAX];
+        out.put(format_u64(u64::from(exponent.unsigned_abs()), &mut number));
+    }
+    out.len
+}
+
+struct Writer<'a> {
+    buffer: &'a mut [u8; F64_LEN_MAX],
+    len: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn zeros(&mut self, count: usize) {
+        self.buffer[self.len..self.len + count].fill(b'0');
+        self.len += count;
+    }
+}
+
+#[cfg(test)]
+mod tests;
