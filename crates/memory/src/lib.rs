@@ -1,1 +1,21 @@
 //! The data island: arena, per-shard heap, entries, index, compaction.
+//!
+//! - [`Arena`]: the process's memory. It hands out pages (4 to 64 KiB) and runs (any multiple of 4 KiB).
+//! - [`Handle`]: a place in the arena, in 39 bits.
+//! - [`EntryRef`], [`EntryParts`]: the bytes of an entry.
+//! - [`BigRef`]: a shared value of more than 16 KiB.
+
+mod arena;
+mod big;
+mod bins;
+mod entry;
+mod growth;
+mod handle;
+mod pages;
+mod poison;
+
+pub use arena::{ARENA_BYTES_MAX, Arena, MemoryMap};
+pub use big::{BigRef, INLINE_BYTES_MAX};
+pub use entry::{EntryMut, EntryParts, EntryRef, Integer, Kind};
+pub use handle::{GRANULE_BYTES, Handle};
+pub use pages::{PAGE_BYTES, PageCounts};
