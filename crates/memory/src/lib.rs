@@ -3,6 +3,7 @@
 //! - [`Arena`]: the process's memory. It hands out pages (4 to 64 KiB) and runs (any multiple of 4 KiB).
 //! - [`Handle`]: a place in the arena, in 39 bits.
 //! - [`EntryRef`], [`EntryParts`]: the bytes of an entry.
+//! - [`Index`]: from a key's hash to the handle of its entry; [`IndexHint`]: the same for other threads, to prefetch.
 //! - [`BigRef`]: a shared value of more than 16 KiB.
 
 mod arena;
@@ -11,6 +12,7 @@ mod bins;
 mod entry;
 mod growth;
 mod handle;
+mod index;
 mod pages;
 mod poison;
 
@@ -18,4 +20,5 @@ pub use arena::{ARENA_BYTES_MAX, Arena, MemoryMap};
 pub use big::{BigRef, INLINE_BYTES_MAX};
 pub use entry::{EntryMut, EntryParts, EntryRef, Integer, Kind};
 pub use handle::{GRANULE_BYTES, Handle};
+pub use index::{Index, IndexHint, Position};
 pub use pages::{PAGE_BYTES, PageCounts};
