@@ -8,8 +8,7 @@
 //! inline      word "quoted word" ...\n
 //! ```
 //!
-//! What a length line promises is never allocated: memory follows the bytes that have arrived. As in Valkey a
-//! `\r` ends a length line whatever follows it, and the two bytes behind a word are not looked at.
+//! What a length line promises is never allocated: memory follows the bytes that have arrived.
 
 use std::fmt;
 
@@ -132,6 +131,8 @@ pub enum ProtocolError {
     InvalidBulkLen,
     /// The length of a word is above what is allowed before authentication.
     UnauthenticatedBulkLen,
+    /// A length line or a word does not end with `\r\n`.
+    InvalidCrlf,
     /// Quotes in an inline request.
     UnbalancedQuotes,
     /// The whole command exceeds 4 GiB.
@@ -145,10 +146,7 @@ impl ProtocolError {
         match self {
             ProtocolError::ExpectedDollar(byte) => {
                 text.extend_from_slice(b"expected '$', got '");
-                // As in a C string, a NUL byte ends the text.
-                if byte != 0 {
-                    text.extend_from_slice(&[byte, b'\'']);
-                }
+                text.extend_from_slice(&[byte, b'\'']);
             }
             other => text.extend_from_slice(other.text().as_bytes()),
         }
@@ -165,6 +163,7 @@ impl ProtocolError {
             ProtocolError::ExpectedDollar(_) => "expected '$'",
             ProtocolError::InvalidBulkLen => "invalid bulk length",
             ProtocolError::UnauthenticatedBulkLen => "unauthenticated bulk length",
+            ProtocolError::InvalidCrlf => "invalid CRLF in request",
             ProtocolError::UnbalancedQuotes => "unbalanced quotes in request",
             ProtocolError::CommandTooBig => "too big command",
         }
@@ -287,9 +286,12 @@ fn multibulk(
             }
         };
         let end = at + len as usize + 2;
-        if buf.len() < end {
+        let Some(word_and_end) = buf.get(at..end) else {
             *cursor = Cursor { at, words_left, bulk_len: Some(len), searched: 0 };
             return Ok(false);
+        };
+        if !word_and_end.ends_with(b"\r\n") {
+            return Err(ProtocolError::InvalidCrlf);
         }
         spans.push(Span { start: at as u32, len });
         at = end;
@@ -342,7 +344,7 @@ fn short_length(buf: &[u8], at: usize) -> Option<(u32, usize)> {
                 return None;
             }
         } else {
-            let complete = byte == b'\r' && index > 0 && index + 1 < line.len();
+            let complete = byte == b'\r' && index > 0 && line.get(index + 1) == Some(&b'\n');
             return complete.then_some((value, at + index + 2));
         }
     }
@@ -359,6 +361,7 @@ fn long_words_line(
     let Some(end) = line_end(buf, cursor, limits, ProtocolError::MultibulkCountTooBig)? else {
         return Ok(None);
     };
+    check_line_feed(buf, end)?;
     let words = parse_i64(&buf[cursor.at + 1..end]).ok_or(ProtocolError::InvalidMultibulkLen)?;
     check_words(words.max(0) as u64, limits)?;
     // A negative number of words is no command, like 0; what passed the check fits.
@@ -378,6 +381,7 @@ fn long_bulk_line(
     if buf[cursor.at] != b'$' {
         return Err(ProtocolError::ExpectedDollar(buf[cursor.at]));
     }
+    check_line_feed(buf, end)?;
     let len = parse_i64(&buf[cursor.at + 1..end]).ok_or(ProtocolError::InvalidBulkLen)?;
     let len = u64::try_from(len).map_err(|_| ProtocolError::InvalidBulkLen)?;
     if len > limits.bulk_len_max {
@@ -411,6 +415,10 @@ fn line_end(
     }
 }
 
+fn check_line_feed(buf: &[u8], carriage_return: usize) -> Result<(), ProtocolError> {
+    if buf.get(carriage_return + 1) == Some(&b'\n') { Ok(()) } else { Err(ProtocolError::InvalidCrlf) }
+}
+
 #[cold]
 fn inline(
     buf: &[u8],
@@ -419,14 +427,17 @@ fn inline(
     limits: &ParseLimits,
 ) -> Result<Option<usize>, ProtocolError> {
     let from = partial.cursor.searched;
-    let Some(newline) = memchr(b'\n', &buf[from..]).map(|offset| from + offset) else {
+    let stop = memchr2(b'\n', 0, &buf[from..]).map_or(buf.len(), |offset| from + offset);
+    // The request is read as a C string: behind a NUL byte its end is not found.
+    if buf.get(stop) != Some(&b'\n') {
         if buf.len() > limits.inline_len_max {
             return Err(ProtocolError::InlineTooBig);
         }
-        partial.cursor.searched = buf.len();
+        partial.cursor.searched = stop;
         partial.buffer_len = buf.len();
         return Ok(None);
-    };
+    }
+    let newline = stop;
     partial.clear();
     if newline > u32::MAX as usize {
         return Err(ProtocolError::CommandTooBig);
@@ -443,8 +454,6 @@ fn inline(
 
 /// Splits a line that has no quotes: its words are where they are.
 fn split_plain(line: &[u8], spans: &mut Vec<Span>) {
-    // A NUL byte ends the line as it ends a C string.
-    let line = &line[..memchr(0, line).unwrap_or(line.len())];
     let mut at = 0;
     while at < line.len() {
         if is_space(line[at]) {

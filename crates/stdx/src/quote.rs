@@ -1,10 +1,11 @@
 //! Quoted words: how inline commands and configuration lines are split, and how arbitrary bytes are shown.
 //!
 //! Inside `"..."` a backslash starts an escape: `\n \r \t \b \a`, `\xHH`, or any other byte for itself. Inside
-//! `'...'` only `\'` is one. A closing quote must be followed by a blank or the end. Quotes may open in the
-//! middle of a word (`a"b c"` is the word `ab c`).
+//! `'...'` only `\'` is one. Quotes open and close anywhere in a word (`a"b c"'d'e` is the word `ab cde`), as
+//! since Valkey 9.1. A backslash with only one byte of the line behind it stands for itself, so `"\"` is one
+//! backslash. Valkey 9.1.2 loses a raw byte 0xff; here it is kept.
 
-/// The quotes of a line do not match, or something follows a closing quote.
+/// A quote of the line is not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnbalancedQuotes;
 
@@ -45,19 +46,18 @@ pub fn split_args_into(line: &[u8], mut each: impl FnMut(Part)) -> Result<(), Un
 /// Reports one word and returns what follows it.
 fn split_word<'a>(mut rest: &'a [u8], each: &mut impl FnMut(Part)) -> Result<&'a [u8], UnbalancedQuotes> {
     loop {
-        match *rest {
-            [] => return Ok(rest),
-            [b' ' | b'\n' | b'\r' | b'\t', ..] => return Ok(rest),
-            [quote @ (b'"' | b'\''), ref inside @ ..] => return split_quoted(quote, inside, each),
+        rest = match *rest {
+            [] | [b' ' | b'\n' | b'\r' | b'\t', ..] => return Ok(rest),
+            [quote @ (b'"' | b'\''), ref inside @ ..] => split_quoted(quote, inside, each)?,
             [byte, ref behind @ ..] => {
                 each(Part::Byte(byte));
-                rest = behind;
+                behind
             }
-        }
+        };
     }
 }
 
-/// Reports the bytes up to the closing quote, which ends the word.
+/// Reports the bytes up to the closing quote and returns what follows that.
 fn split_quoted<'a>(
     quote: u8,
     mut rest: &'a [u8],
@@ -66,17 +66,14 @@ fn split_quoted<'a>(
     loop {
         let (byte, used) = match *rest {
             [] => return Err(UnbalancedQuotes),
-            [byte, ref behind @ ..] if byte == quote => {
-                let closed = behind.first().is_none_or(|&next| is_space(next));
-                return if closed { Ok(behind) } else { Err(UnbalancedQuotes) };
-            }
-            [b'\\', b'\'', ..] if quote == b'\'' => (b'\'', 2),
+            [byte, ref behind @ ..] if byte == quote => return Ok(behind),
+            [b'\\', b'\'', _, ..] if quote == b'\'' => (b'\'', 2),
             [b'\\', b'x', high, low, ..]
                 if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
                 (hex_value(high) * 16 + hex_value(low), 4)
             }
-            [b'\\', escaped, ..] if quote == b'"' => (unescape(escaped), 2),
+            [b'\\', escaped, _, ..] if quote == b'"' => (unescape(escaped), 2),
             [byte, ..] => (byte, 1),
         };
         each(Part::Byte(byte));
@@ -157,12 +154,21 @@ mod tests {
         assert_eq!(split(r"'it\'s \n'"), words(&[r"it's \n"]));
         assert_eq!(split("a\x0bb\x0c"), words(&["a\x0bb\x0c"]));
         assert_eq!(split("a b\0c d"), words(&["a", "b"]));
+        assert_eq!(split(r#""a""b"'c'd"e f"g"#), words(&["abcde fg"]));
+        assert_eq!(split("'a'\x0bb \"c\" d"), words(&["a\x0bb", "c", "d"]));
+        // Only with a byte behind it is the escaped quote an escaped one.
+        assert_eq!(split(r#""\""#), words(&["\\"]));
+        assert_eq!(split(r"'\'"), words(&["\\"]));
+        assert_eq!(split(r#""\"""#), words(&["\""]));
+        assert_eq!(split_args(b"a\xffb \"\xff\"").unwrap(), [&b"a\xffb"[..], b"\xff"]);
     }
 
     #[test]
     fn refuses_unbalanced_quotes() {
-        for line in [r#"""#, r#"""#, "'", r#""a"#, "'a", r#""a"b"#, "'a'b", r#"a """""#, r#"a "b\""#, r"'a\'"]
-        {
+        for line in [
+            r#"""#, "'", r#"a""#, "'a", r#""a"b""#, "'a'b'", r#""a\"#, r#""\" "#, r#""\"b"#, r"'\'b",
+            "\"a\0\"",
+        ] {
             assert_eq!(split(line), None, "{line}");
         }
     }
