@@ -2,7 +2,11 @@
 //!
 //! Nothing here keeps state between calls, reads a clock or allocates on a hot path.
 
+mod big;
+pub mod glob;
 pub mod hash;
+pub mod human;
+pub mod longdouble;
 pub mod num;
 pub mod quote;
 pub mod rng;

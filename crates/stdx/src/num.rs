@@ -92,15 +92,40 @@ pub fn digits_u64(value: u64) -> usize {
     value.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// The double that `text` writes: what C's `strtod` takes, whole, without a leading space, not a NaN, and not
-/// rounded to infinity or to zero from something else.
+/// The double that `text` writes in decimal: an optional sign, digits with an optional point, an optional
+/// exponent; or `inf` or `infinity` in any case. None for anything else, a NaN included, and for what is too large
+/// for a double or, though not zero, rounds to zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let value = parse_f64_saturating(text)?;
+    let unsigned = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    let lost = if value == 0.0 {
+        unsigned.iter().take_while(|&byte| byte | 0x20 != b'e').any(|byte| matches!(byte, b'1'..=b'9'))
+    } else {
+        value.is_infinite() && !unsigned.first().is_some_and(|first| first.is_ascii_alphabetic())
+    };
+    (!lost).then_some(value)
+}
+
+/// The bound of a range of scores, without its `(`: like [`parse_f64`], but what a double cannot hold becomes
+/// infinity or zero, a NUL byte ends the text, and no text at all is 0.
+pub fn parse_score_bound(text: &[u8]) -> Option<f64> {
+    let text = &text[..text.iter().position(|&byte| byte == 0).unwrap_or(text.len())];
+    if text.is_empty() { Some(0.0) } else { parse_f64_saturating(text) }
+}
+
+fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
+    // Small integers are what most scores and increments are.
+    if text.len() <= 15
+        && let Some(integer) = parse_i64(text)
+    {
+        return Some(integer as f64);
+    }
     let value = std::str::from_utf8(text).ok()?.parse::<f64>().ok()?;
     (!value.is_nan()).then_some(value)
 }
 
-/// Text of `value` as replies carry it: the shortest digits that read back as the same double, plain where that
-/// is short, else as `d.ddde+NN`; `inf`, `-inf`, `nan`, `-0`.
+/// Text of `value` as replies carry it: an integer of up to 2^62 exactly; else the shortest digits that read back
+/// as the same double, plain where that is short, otherwise as `d.ddde+NN`; `inf`, `-inf`, `nan`, `-0`.
 pub fn format_f64(value: f64, buffer: &mut [u8; F64_LEN_MAX]) -> &[u8] {
     use std::io::Write;
     if !value.is_finite() {
@@ -109,6 +134,13 @@ pub fn format_f64(value: f64, buffer: &mut [u8; F64_LEN_MAX]) -> &[u8] {
             f64::NEG_INFINITY => b"-inf",
             _ => b"nan",
         };
+    }
+    const INTEGER_MAX: f64 = (1_u64 << 62) as f64;
+    if value.abs() <= INTEGER_MAX && value == value.trunc() && (value != 0.0 || value.is_sign_positive()) {
+        let mut digits = [0; I64_LEN_MAX];
+        let digits = format_i64(value as i64, &mut digits);
+        buffer[..digits.len()].copy_from_slice(digits);
+        return &buffer[..digits.len()];
     }
     // Shortest digits come from the standard library as `d.ddde-NN`.
     let mut scientific = [0; F64_LEN_MAX];
