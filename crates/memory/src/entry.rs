@@ -108,28 +108,44 @@ impl EntryParts<'_> {
         }
     }
 
-    /// Writes the entry.
+    /// Writes the entry into a block; the heap's bits in its flags stay.
     ///
     /// # Safety
-    /// `to` must be a block of at least `self.shape(value_bytes).bytes()` bytes that nobody else uses, and key and value must not lie
-    /// in it.
+    /// `to` must be a block of at least `self.bytes()` bytes that nobody else uses, and key and value must not lie in it.
     #[inline]
-    pub(crate) unsafe fn write(&self, to: *mut u8, value_bytes: usize) {
-        debug_assert!(value_bytes >= self.value.len());
-        let shape = self.shape(value_bytes);
-        // SAFETY: the caller vouches for the block; the offsets lie in it by the shape's arithmetic.
+    pub(crate) unsafe fn write(&self, to: *mut u8) {
+        let shape = self.shape(self.value.len());
+        // SAFETY: the caller vouches for the block; header, key and value take the shape's bytes.
         unsafe {
-            let mut at = write_length(to.add(1), shape.key_bytes);
-            at = write_length(at, shape.value_bytes);
-            at = write_deadline(at, shape.flags, self.deadline);
-            if let Some(access) = self.access {
-                ptr::copy_nonoverlapping(access.as_ptr(), at, ACCESS_BYTES);
-                at = at.add(ACCESS_BYTES);
-            }
-            ptr::copy_nonoverlapping(self.key.as_ptr(), at, self.key.len());
-            ptr::copy_nonoverlapping(self.value.as_ptr(), at.add(self.key.len()), self.value.len());
-            *to = shape.flags;
+            let key = write_header(to, &shape, self.deadline, self.access);
+            ptr::copy_nonoverlapping(self.key.as_ptr(), key, self.key.len());
+            ptr::copy_nonoverlapping(self.value.as_ptr(), key.add(self.key.len()), self.value.len());
         }
+    }
+}
+
+/// Writes what stands before the key; the address of the key.
+///
+/// # Safety
+/// `to` must be a block of at least `shape.bytes()` bytes that nobody else uses; deadline and access must be those of the shape.
+#[inline]
+pub(crate) unsafe fn write_header(
+    to: *mut u8,
+    shape: &Shape,
+    deadline: Option<u64>,
+    access: Option<[u8; 3]>,
+) -> *mut u8 {
+    // SAFETY: the caller vouches for the block; the offsets lie in it by the shape's arithmetic.
+    unsafe {
+        *to = (*to & PREV_FREE) | shape.flags;
+        let mut at = write_length(to.add(1), shape.key_bytes);
+        at = write_length(at, shape.value_bytes);
+        at = write_deadline(at, shape.flags, deadline);
+        if let Some(access) = access {
+            ptr::copy_nonoverlapping(access.as_ptr(), at, ACCESS_BYTES);
+            at = at.add(ACCESS_BYTES);
+        }
+        at
     }
 }
 
@@ -143,6 +159,18 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    #[inline]
+    pub(crate) fn new(
+        kind: Kind,
+        key_bytes: usize,
+        value_bytes: usize,
+        deadline: Option<u64>,
+        access: Option<[u8; 3]>,
+    ) -> Shape {
+        let access = if access.is_some() { ACCESS } else { 0 };
+        Shape { flags: kind as u8 | deadline_flags(deadline) | access, key_bytes, value_bytes }
+    }
+
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         1 + length_bytes(self.key_bytes)
@@ -253,6 +281,12 @@ impl<'a> EntryRef<'a> {
         }
     }
 
+    /// Whether the entry is of [`Kind::Big`].
+    #[inline(always)]
+    pub(crate) fn is_big(self) -> bool {
+        self.flags() & KIND_MASK == Kind::Big as u8
+    }
+
     /// A counted reference to the value of an entry of [`Kind::Big`].
     pub fn big(self) -> Option<crate::BigRef> {
         // SAFETY: the entry owns the big value and stays unchanged for `'a`.
@@ -281,16 +315,6 @@ impl<'a> EntryRef<'a> {
     pub(crate) fn flags(self) -> u8 {
         // SAFETY: every block starts with its flags.
         unsafe { *self.at }
-    }
-
-    #[inline]
-    pub(crate) fn shape(self) -> Shape {
-        let layout = self.layout();
-        Shape {
-            flags: self.flags() & !(PREV_FREE | FREE),
-            key_bytes: layout.key_bytes,
-            value_bytes: layout.value_bytes,
-        }
     }
 
     #[inline(always)]
@@ -406,25 +430,6 @@ impl<'a> EntryMut<'a> {
                 self.at.add(layout.key + layout.key_bytes),
                 layout.value_bytes,
             );
-        }
-        true
-    }
-
-    /// Gives the value another length if key and value stay where they are (same header) and the bytes fit into the block's granules,
-    /// `block_bytes`. New bytes are 0.
-    pub(crate) fn set_value_bytes(&mut self, value_bytes: usize, block_bytes: usize) -> bool {
-        let layout = self.view().layout();
-        let room = block_bytes - layout.key - layout.key_bytes;
-        if value_bytes > room || length_bytes(value_bytes) != length_bytes(layout.value_bytes) {
-            return false;
-        }
-        // SAFETY: both lengths take the same bytes; the value stays within its block.
-        unsafe {
-            write_length(self.at.add(1 + length_bytes(layout.key_bytes)), value_bytes);
-            if value_bytes > layout.value_bytes {
-                let end = self.at.add(layout.key + layout.key_bytes + layout.value_bytes);
-                ptr::write_bytes(end, 0, value_bytes - layout.value_bytes);
-            }
         }
         true
     }

@@ -4,21 +4,29 @@
 //! - [`Handle`]: a place in the arena, in 39 bits.
 //! - [`EntryRef`], [`EntryParts`]: the bytes of an entry.
 //! - [`Index`]: from a key's hash to the handle of its entry; [`IndexHint`]: the same for other threads, to prefetch.
+//! - [`Heap`]: the entries of one shard and database; compaction.
 //! - [`BigRef`]: a shared value of more than 16 KiB.
 
 mod arena;
 mod big;
 mod bins;
+mod block;
+mod compact;
 mod entry;
 mod growth;
 mod handle;
+mod heap;
 mod index;
 mod pages;
 mod poison;
+#[cfg(test)]
+mod test_rng;
 
 pub use arena::{ARENA_BYTES_MAX, Arena, MemoryMap};
 pub use big::{BigRef, INLINE_BYTES_MAX};
+pub use compact::Step;
 pub use entry::{EntryMut, EntryParts, EntryRef, Integer, Kind};
 pub use handle::{GRANULE_BYTES, Handle};
+pub use heap::{Heap, Meta};
 pub use index::{Index, IndexHint, Position};
 pub use pages::{PAGE_BYTES, PageCounts};

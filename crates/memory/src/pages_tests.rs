@@ -1,29 +1,9 @@
 //! The page allocator against a map of owned pages: nothing is handed out twice, everything comes back.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 
 use super::*;
-
-/// A random number generator for tests: xorshift*.
-struct Rng(u64);
-
-impl Rng {
-    fn new(what: &str) -> Rng {
-        let seed = std::env::var("DARTER_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed: u64 = seed.unwrap_or_else(|| RandomState::new().hash_one(0)) | 1;
-        println!("{what}: DARTER_SEED={seed}");
-        Rng(seed)
-    }
-
-    fn below(&mut self, n: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % u64::from(n)) as u32
-    }
-}
+use crate::test_rng::Rng;
 
 fn pages(chunks: usize) -> Pages {
     let metas: Vec<ChunkMeta> = (0..chunks)
@@ -94,6 +74,31 @@ fn length_of(table: Table, mut chunk: u32) -> usize {
     count
 }
 
+/// Takes a page or a run of random size, if the arena has one.
+fn take_any(pages: &mut Pages, rng: &mut Rng) -> Option<(PageIndex, u32)> {
+    match rng.below(4) {
+        0 => {
+            let order = 1 + rng.below(4);
+            let min = 1 + rng.below(order);
+            pages.take(For::Heap, min, order).map(|(first, order)| (first, 1 << order))
+        }
+        1 => {
+            let order = rng.below(5);
+            let taken = pages.take(For::Plain, order, order);
+            assert!(taken.is_none_or(|(first, got)| got == order && first % (1 << order) == 0));
+            taken.map(|(first, order)| (first, 1 << order))
+        }
+        2 => {
+            let count = 1 + rng.below(40);
+            pages.take_run(count).map(|first| (first, count))
+        }
+        _ => {
+            let count = 1 + rng.below(600);
+            pages.take_run(count).map(|first| (first, count))
+        }
+    }
+}
+
 #[test]
 fn random_pages_and_runs_against_a_map() {
     let mut rng = Rng::new("pages");
@@ -105,29 +110,7 @@ fn random_pages_and_runs_against_a_map() {
             let full = 20 + 30 * round;
             match rng.below(10) {
                 0..=4 if list.len() < full => {
-                    let taken = match rng.below(4) {
-                        0 => {
-                            let order = 1 + rng.below(4);
-                            let min = 1 + rng.below(order);
-                            pages.take(For::Heap, min, order).map(|(first, order)| (first, 1 << order))
-                        }
-                        1 => {
-                            let order = rng.below(5);
-                            let taken = pages.take(For::Plain, order, order);
-                            assert!(
-                                taken.is_none_or(|(first, got)| got == order && first % (1 << order) == 0)
-                            );
-                            taken.map(|(first, order)| (first, 1 << order))
-                        }
-                        2 => {
-                            let count = 1 + rng.below(40);
-                            pages.take_run(count).map(|first| (first, count))
-                        }
-                        _ => {
-                            let count = 1 + rng.below(600);
-                            pages.take_run(count).map(|first| (first, count))
-                        }
-                    };
+                    let taken = take_any(&mut pages, &mut rng);
                     let Some((first, count)) = taken else { continue };
                     for page in first..first + count {
                         assert!(

@@ -1,5 +1,5 @@
 //! Tells AddressSanitizer (builds with `--cfg darter_asan`) which bytes of the arena nobody may touch. In other builds
-//! every function here is empty. The first 16 bytes of a free block and its last two stay accessible: the heap keeps its lists there.
+//! every function here is empty. Arenas live as long as the process, so leak detection is off (`ASAN_OPTIONS=detect_leaks=0`). The first 16 bytes of a free block and its last two stay accessible: the heap keeps its lists there.
 
 #![allow(unsafe_code, reason = "calls the sanitizer's runtime")]
 
