@@ -1,1 +1,3 @@
 //! From a command to its shards: lookup, admission, entering, travelling.
+
+pub mod mailbox;

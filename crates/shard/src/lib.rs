@@ -1,1 +1,10 @@
 //! A shard: latch, inbox, keyspace, expiry, eviction, journal.
+
+pub mod latch;
+#[cfg(test)]
+#[path = "latch/tests.rs"]
+mod latch_tests;
+mod sync;
+
+/// The number of a shard.
+pub type ShardId = u16;

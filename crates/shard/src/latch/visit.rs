@@ -1,0 +1,192 @@
+//! Work that meets shards: what a visit is, the parcel in which it travels, the inbox in which it waits, and the shards as it sees them.
+//! Not the protocol of entering and leaving ([`super::Shards`]).
+#![allow(
+    unsafe_code,
+    reason = "an inbox is a list of raw parcels; entered shards give out exclusive references"
+)]
+
+use std::ptr;
+
+use super::super::sync::Cell;
+use super::word::Word;
+use crate::ShardId;
+
+/// Work over some shards that any thread can do: because a shard was busy when it came, or because it wants several.
+///
+/// A panic in either function stops the process.
+pub trait Visit<D>: Send {
+    /// All shards of the visit are held by this thread now. It must not wait for anything, nor enter shards.
+    fn execute(&mut self, entered: &mut Entered<'_, D>);
+
+    /// Hands the result to the thread that wants it. Called after `execute` and before any of the shards is left, so that whatever
+    /// others find out about these shards from then on reaches that thread later. Not called for a visit that its submitter gets
+    /// back in [`Submitted::Done`].
+    fn deliver(self: Box<Self>);
+}
+
+/// What became of a visit.
+#[derive(Debug)]
+pub enum Submitted<V> {
+    /// It was executed at once, by this thread; not delivered.
+    Done(Box<V>),
+    /// It is, or already was, executed by whoever leaves the shard that was busy, and then delivered.
+    Posted,
+}
+
+/// A shard on lines of its own: 128 bytes, as processors fetch lines in pairs. Posters hammer the first line only.
+#[repr(C, align(128))]
+pub(super) struct Shard<D> {
+    pub(super) word: Word<D>,
+    /// Posts that a holder has taken and not yet executed. Only the holder touches it; empty whenever the shard is free.
+    pub(super) inbox: Cell<Inbox<D>>,
+    pub(super) data: Line<Cell<D>>,
+}
+
+/// Begins on a line of its own.
+#[repr(align(64))]
+pub(super) struct Line<T>(pub(super) T);
+
+/// A visit on its way.
+pub(super) struct Parcel<D> {
+    /// Toward earlier posts while it hangs on a latch word, toward later ones in an inbox.
+    pub(super) next: *mut Parcel<D>,
+    pub(super) visit: Box<dyn Visit<D>>,
+    pub(super) route: Route,
+    /// Number of shards, from the first on, that the visit holds. The shard in whose inbox it waits is the one after.
+    pub(super) held: usize,
+}
+
+/// The shards of a visit, ascending.
+pub(super) enum Route {
+    One([ShardId; 1]),
+    Several(Box<[ShardId]>),
+}
+
+impl Route {
+    pub(super) fn new(ids: &[ShardId]) -> Self {
+        match ids {
+            [id] => Self::One([*id]),
+            several => Self::Several(several.into()),
+        }
+    }
+
+    pub(super) fn ids(&self) -> &[ShardId] {
+        match self {
+            Self::One(id) => id,
+            Self::Several(ids) => ids,
+        }
+    }
+}
+
+/// Posts in the order in which they came, oldest first.
+pub(super) struct Inbox<D> {
+    first: *mut Parcel<D>,
+    last: *mut Parcel<D>,
+}
+
+impl<D> Default for Inbox<D> {
+    fn default() -> Self {
+        Self { first: ptr::null_mut(), last: ptr::null_mut() }
+    }
+}
+
+impl<D> Inbox<D> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// Fills the empty inbox with what was taken from a latch word: linked from the last post to the first.
+    pub(super) fn fill(&mut self, taken: *mut Parcel<D>) {
+        assert!(self.is_empty(), "posts are taken when those before them are done");
+        self.last = taken;
+        let mut later = ptr::null_mut();
+        let mut parcel = taken;
+        while !parcel.is_null() {
+            // SAFETY: taken parcels belong to the holder of the shard, and every link leads to another one or is null.
+            let earlier = unsafe { std::mem::replace(&mut (*parcel).next, later) };
+            later = parcel;
+            parcel = earlier;
+        }
+        self.first = later;
+    }
+
+    /// Takes the oldest post out.
+    pub(super) fn pop(&mut self) -> Option<Box<Parcel<D>>> {
+        if self.is_empty() {
+            return None;
+        }
+        // SAFETY: parcels in the inbox belong to the holder of the shard; they came from boxes.
+        let mut parcel = unsafe { Box::from_raw(self.first) };
+        self.first = std::mem::replace(&mut parcel.next, ptr::null_mut());
+        Some(parcel)
+    }
+}
+
+impl<D> Drop for Inbox<D> {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
+
+/// The shards that were entered for one visit; all of them belong to it until it ends.
+pub struct Entered<'a, D> {
+    shards: &'a [Shard<D>],
+    ids: &'a [ShardId],
+}
+
+/// Up to here a shard is looked for one by one.
+const SCAN_MAX: usize = 8;
+
+impl<'a, D> Entered<'a, D> {
+    /// # Safety
+    /// The caller holds the shards `ids`, strictly ascending, for as long as this lives, and gives no other access to their data.
+    pub(super) unsafe fn new(shards: &'a [Shard<D>], ids: &'a [ShardId]) -> Self {
+        Self { shards, ids }
+    }
+
+    /// The data of an entered shard. Panics if it was not entered: our own bug.
+    #[inline]
+    pub fn get(&mut self, id: ShardId) -> &mut D {
+        assert!(self.contains(id), "shard {id} was not entered for this visit");
+        // SAFETY: the shard is held for this visit (`new`), and `&mut self` makes this the only reference into it.
+        unsafe { &mut *self.shards[usize::from(id)].data.0.ptr() }
+    }
+
+    /// Whether a shard was entered.
+    #[inline]
+    pub fn contains(&self, id: ShardId) -> bool {
+        match self.ids.len() {
+            all if all == self.shards.len() => usize::from(id) < all,
+            0..=SCAN_MAX => self.ids.contains(&id),
+            _ => self.ids.binary_search(&id).is_ok(),
+        }
+    }
+
+    /// The entered shards with their data, ascending.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (ShardId, &mut D)> {
+        let shards = self.shards;
+        // SAFETY: the shards are held for this visit (`new`), `&mut self` excludes other references into them, and no shard comes
+        // twice, because the identifiers ascend strictly.
+        self.ids.iter().map(move |&id| (id, unsafe { &mut *shards[usize::from(id)].data.0.ptr() }))
+    }
+
+    /// The entered shards, ascending.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = ShardId> + use<'_, D> {
+        self.ids.iter().copied()
+    }
+
+    /// Number of entered shards.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether no shard was entered: a transaction without keys.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The same shards for a shorter time.
+    pub fn reborrow(&mut self) -> Entered<'_, D> {
+        Entered { shards: self.shards, ids: self.ids }
+    }
+}
