@@ -187,6 +187,40 @@ impl Heap {
         self.reshape(handle, &meta, Value::Resized(value_bytes))
     }
 
+    /// Gives the value of an entry of [`Kind::Big`] another length; its bytes, to be changed: what was there, then zeroes. Whoever shares the
+    /// value keeps it as it was.
+    pub fn resize_big(&mut self, handle: Handle, bytes: usize) -> &mut [u8] {
+        let (start, bytes) = self.with_big(handle, |big| {
+            let value = big.make_mut(bytes);
+            (value.as_mut_ptr(), value.len())
+        });
+        // SAFETY: the entry holds the only reference to these bytes, and the heap with the entry is borrowed for as long as the slice lives.
+        unsafe { std::slice::from_raw_parts_mut(start, bytes) }
+    }
+
+    /// Gives back at most `pages_max` pages and then as many runs, whatever is in them: for a heap whose entries nobody will use again. True
+    /// when nothing is left; until then the heap must not be used for anything else.
+    pub fn dismantle(&mut self, pages_max: usize) -> bool {
+        let pages = self.pages.split_off(self.pages.len().saturating_sub(pages_max));
+        for first in &pages {
+            self.drop_bigs_in(*first);
+        }
+        self.arena.give(&pages);
+        if self.pages.is_empty() {
+            let runs = self.runs.split_off(self.runs.len().saturating_sub(pages_max));
+            for first in &runs {
+                self.drop_big(self.arena.page_handle(*first));
+            }
+            self.arena.give(&runs);
+        }
+        let done = self.pages.is_empty() && self.runs.is_empty();
+        if done {
+            (self.bins, self.victim) = (None, Victim::default());
+            (self.block_bytes, self.page_bytes, self.run_bytes) = (0, 0, 0);
+        }
+        done
+    }
+
     /// A block of `bytes` for another structure, not zeroed. Compaction does not move it.
     pub fn alloc_block(&mut self, bytes: usize) -> Handle {
         let whole = bytes + PLAIN_HEADER_BYTES;
@@ -520,26 +554,21 @@ impl Heap {
         self.handle(to)
     }
 
-    fn drop_all_bigs(&mut self) {
-        for index in 0..self.pages.len() {
-            let page = self.page_of(self.base.0.wrapping_add(self.pages[index] as usize * PAGE_BYTES));
-            let page = page.expect("the list holds the heap's pages");
-            let mut at = page.start;
-            while at < page.end && self.bigs != 0 {
-                // SAFETY: blocks follow each other from the start of the page to its end.
-                unsafe {
-                    if is_free(at) {
-                        at = at.add(free_size(at) as usize * GRANULE_BYTES);
-                    } else {
-                        let next = at.add(granules(block_bytes(at)) as usize * GRANULE_BYTES);
-                        self.drop_big(self.handle(at));
-                        at = next;
-                    }
+    fn drop_bigs_in(&mut self, first: PageIndex) {
+        let page = self.page_of(self.base.0.wrapping_add(first as usize * PAGE_BYTES));
+        let page = page.expect("the list holds the heap's pages");
+        let mut at = page.start;
+        while at < page.end && self.bigs != 0 {
+            // SAFETY: blocks follow each other from the start of the page to its end.
+            unsafe {
+                if is_free(at) {
+                    at = at.add(free_size(at) as usize * GRANULE_BYTES);
+                } else {
+                    let next = at.add(granules(block_bytes(at)) as usize * GRANULE_BYTES);
+                    self.drop_big(self.handle(at));
+                    at = next;
                 }
             }
-        }
-        for index in 0..self.runs.len() {
-            self.drop_big(self.arena.page_handle(self.runs[index]));
         }
     }
 }
@@ -565,10 +594,7 @@ enum Value<'a> {
 impl Drop for Heap {
     /// Gives all pages back. Takes time in proportion to the pages, except where big values must be looked for.
     fn drop(&mut self) {
-        self.drop_all_bigs();
-        for batch in self.pages.chunks(GIVE_BATCH).chain(self.runs.chunks(GIVE_BATCH)) {
-            self.arena.give(batch);
-        }
+        while !self.dismantle(GIVE_BATCH) {}
     }
 }
 

@@ -17,24 +17,28 @@ impl Index {
     /// The order is that of the bits of the hash, lowest first, reversed: a cursor says how far in that order everything has been seen, and both
     /// halves of a bucket that splits lie side by side in it. (Pieter Noordhuis' scan of a table of 2^n buckets, here for any number.)
     pub fn scan(&self, cursor: u64, mut f: impl FnMut(Handle, bool)) -> u64 {
-        self.scan_step(cursor, |index, number| {
-            index.for_each(number, |item| f(item.handle(), item.has_deadline()))
-        })
+        let Some((number, next)) = self.scan_step(cursor) else { return 0 };
+        self.for_each(number, |item| prefetch(self.entry_address(item)));
+        self.for_each(number, |item| f(item.handle(), item.has_deadline()));
+        next
     }
 
     /// Like `scan`, only for the entries with a deadline. Other entries are not touched.
     pub fn scan_deadlines(&self, cursor: u64, mut f: impl FnMut(Handle)) -> u64 {
-        self.scan_step(cursor, |index, number| index.for_each_deadline(number, |item| f(item.handle())))
+        let Some((number, next)) = self.scan_step(cursor) else { return 0 };
+        self.for_each_deadline(number, |item| prefetch(self.entry_address(item)));
+        self.for_each_deadline(number, |item| f(item.handle()));
+        next
     }
 
-    fn scan_step(&self, cursor: u64, visit: impl FnOnce(&Index, u32)) -> u64 {
+    /// The bucket at `cursor`, and the cursor behind it, whose bucket is asked for.
+    fn scan_step(&self, cursor: u64) -> Option<(u32, u64)> {
         if self.bucket_count == 0 {
-            return 0;
+            return None;
         }
         let (number, next) = self.scan_place(cursor);
         prefetch(std::ptr::from_ref(self.bucket(self.scan_place(next).0)).cast());
-        visit(self, number);
-        next
+        Some((number, next))
     }
 
     /// The bucket at `cursor`, and the cursor behind it.

@@ -1,0 +1,419 @@
+//! HOT: one database of one shard: the heap with its entries, the index that finds them, the watches on its keys, its deadlines.
+//! No allocation (but the heap's pages and big values), no lock, no syscall, no log.
+//!
+//! Not the commands: it knows no clock, no policy and no reply. An entry whose deadline has passed is an entry like any other here; whoever
+//! looks it up decides. Every change raises the flags of those who watch the key. After a change the heap may move one entry (compaction), so
+//! a `Place` is good until the next change only.
+
+mod entry;
+#[cfg(test)]
+mod tests;
+mod value;
+mod watch;
+
+pub use entry::{BigString, Entry, IntText, StringRef};
+pub use value::Value;
+pub use watch::Dirty;
+
+use std::sync::Arc;
+
+use memory::{
+    Arena, BigRef, EntryParts, Handle, Heap, INLINE_BYTES_MAX, Index, IndexHint, Integer, Kind, Meta,
+    Position, Step,
+};
+use stdx::hash::{Seed, hash64};
+use stdx::num::{I64_LEN_MAX, parse_i64};
+use stdx::rng::Rng;
+
+use crate::expiry::Expiry;
+use watch::Watches;
+
+/// A key with what is known of it from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key.
+    pub bytes: &'a [u8],
+    /// `hash64` of the bytes under the keyspaces' seed.
+    pub hash: u64,
+    /// The shard that the key belongs to.
+    pub shard: u16,
+}
+
+/// What a write does to the deadline of its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deadline {
+    /// It stays: an entry that has one keeps it.
+    Keep,
+    /// The entry has none.
+    Clear,
+    /// Unix time in ms.
+    At(u64),
+}
+
+/// What all keyspaces of a process share.
+#[derive(Clone, Copy)]
+pub struct Storage {
+    /// Where all memory comes from.
+    pub arena: &'static Arena,
+    /// Seed of the keys' hashes.
+    pub seed: &'static Seed,
+}
+
+/// Where an entry is, until the next change of its keyspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    at: Position,
+    handle: Handle,
+}
+
+/// Memory of a keyspace.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Bytes {
+    /// Entries and big values.
+    pub live: u64,
+    /// Pages and runs that hold them.
+    pub pages: u64,
+    /// The index.
+    pub index: u64,
+}
+
+/// See the head of this file.
+pub struct Keyspace {
+    storage: Storage,
+    heap: Heap,
+    index: Index,
+    watches: Watches,
+    pub(crate) expiry: Expiry,
+}
+
+/// What a write stores.
+enum New<'v> {
+    Inline(Kind, &'v [u8]),
+    Big(BigRef),
+}
+
+impl Keyspace {
+    /// An empty keyspace; it owns no memory of the arena.
+    pub fn new(storage: Storage) -> Keyspace {
+        Keyspace {
+            storage,
+            heap: Heap::new(storage.arena),
+            index: Index::new(storage.arena),
+            watches: Watches::default(),
+            expiry: Expiry::default(),
+        }
+    }
+
+    /// Entries.
+    pub fn len(&self) -> u64 {
+        self.index.count()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entries that have a deadline.
+    pub fn volatile_len(&self) -> u64 {
+        self.index.count_with_deadline()
+    }
+
+    /// Memory in use.
+    pub fn bytes(&self) -> Bytes {
+        Bytes {
+            live: self.heap.live_bytes(),
+            pages: self.heap.page_bytes(),
+            index: self.index.bytes() as u64,
+        }
+    }
+
+    /// The entry of `key`. Asks for no deadline and leaves no trace.
+    #[inline]
+    pub fn find(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        self.place(key).map(|place| self.entry(place))
+    }
+
+    /// Where the entry of `key` is: to look at it and to change it with one lookup.
+    #[inline]
+    pub fn place(&self, key: Key<'_>) -> Option<Place> {
+        let found = self.index.find(key.hash, |handle| self.heap.entry(handle).key() == key.bytes);
+        found.map(|(at, handle)| Place { at, handle })
+    }
+
+    /// The entry at `place`.
+    #[inline]
+    pub fn entry(&self, place: Place) -> Entry<'_> {
+        Entry(self.heap.entry(place.handle))
+    }
+
+    /// Makes `value` the string of `key`, as an integer if it is the canonical text of one, apart if it is longer than 16 KiB. A new entry, or
+    /// one of any kind that is overwritten; its eviction metadata become `access`.
+    pub fn put_string(&mut self, key: Key<'_>, value: &[u8], deadline: Deadline, access: Option<[u8; 3]>) {
+        if value.len() > INLINE_BYTES_MAX {
+            return self.put(key, New::Big(BigRef::new(self.storage.arena, value)), deadline, access);
+        }
+        let integer = if value.len() <= I64_LEN_MAX { parse_i64(value) } else { None };
+        match integer {
+            Some(integer) => self.put_int(key, integer, deadline, access),
+            None => self.put(key, New::Inline(Kind::Bytes, value), deadline, access),
+        }
+    }
+
+    /// Makes `integer` the value of `key`.
+    pub fn put_int(&mut self, key: Key<'_>, integer: i64, deadline: Deadline, access: Option<[u8; 3]>) {
+        self.put(key, New::Inline(Kind::Integer, Integer::new(integer).as_bytes()), deadline, access);
+    }
+
+    /// Gives the string of `key` the length `bytes`, at most 4 GiB - 1, and returns its bytes to be changed: what was there, then zeroes. Makes an
+    /// entry with metadata `access` if there is none; else deadline and metadata stay. From then on its encoding is raw. A string that grows
+    /// beyond 16 KiB grows by doubling.
+    pub fn string_resize(&mut self, key: Key<'_>, bytes: usize, access: Option<[u8; 3]>) -> &mut [u8] {
+        // Before the change, for its end hands out a place in the heap.
+        self.compact();
+        self.watches.touch(key.bytes);
+        let place = self.place(key).unwrap_or_else(|| {
+            self.put(key, New::Inline(Kind::Raw, &[]), Deadline::Clear, access);
+            self.place(key).expect("the entry has just been made")
+        });
+        let entry = self.entry(place);
+        let meta = Meta { kind: Kind::Raw, deadline: entry.deadline(), access: entry.access() };
+        let string = entry.string().expect("only strings are resized");
+        let handle = match string {
+            StringRef::Big(_) => place.handle,
+            _ if bytes > INLINE_BYTES_MAX => {
+                let mut big = BigRef::with_capacity(self.storage.arena, bytes);
+                big.make_mut(string.len()).copy_from_slice(string.to_bytes(&mut IntText::default()));
+                self.heap.replace_big(place.handle, &meta, big)
+            }
+            StringRef::Int(_) => {
+                let text = string.to_vec();
+                let handle = self.heap.replace(place.handle, &meta, &text);
+                self.heap.resize_value(handle, Kind::Raw, bytes)
+            }
+            StringRef::Bytes(_) => self.heap.resize_value(place.handle, Kind::Raw, bytes),
+        };
+        self.index.set(place.at, handle, meta.deadline.is_some());
+        match self.heap.entry(handle).kind() {
+            Kind::Big => self.heap.resize_big(handle, bytes),
+            _ => self.heap.entry_mut(handle).value_mut(),
+        }
+    }
+
+    /// Removes `key`. Whether it was there.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        let Some(place) = self.place(key) else { return false };
+        self.watches.touch(key.bytes);
+        self.index.remove(key.hash, place.at);
+        self.heap.free(place.handle);
+        self.compact();
+        true
+    }
+
+    /// Sets or clears (None) the deadline of `key`. Whether the key is there.
+    pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<u64>) -> bool {
+        let Some(place) = self.place(key) else { return false };
+        self.watches.touch(key.bytes);
+        self.expiry.note(deadline);
+        let access = self.entry(place).access();
+        self.set_meta(place, deadline, access);
+        self.compact();
+        true
+    }
+
+    /// Sets the eviction metadata of the entry at `place`; its new place. An entry without room for them is rewritten with room. Not a change of
+    /// the key: nobody's flag is raised.
+    #[inline]
+    pub fn set_access(&mut self, place: Place, access: [u8; 3]) -> Place {
+        if self.heap.entry_mut(place.handle).set_access(access) {
+            return place;
+        }
+        let deadline = self.entry(place).deadline();
+        self.set_meta(place, deadline, Some(access))
+    }
+
+    fn set_meta(&mut self, place: Place, deadline: Option<u64>, access: Option<[u8; 3]>) -> Place {
+        let handle = self.heap.set_meta(place.handle, deadline, access);
+        self.index.set(place.at, handle, deadline.is_some());
+        Place { handle, ..place }
+    }
+
+    /// A copy of what `key` holds, for another key or keyspace. Big values are shared, not copied.
+    pub fn copy(&self, key: Key<'_>) -> Option<Value> {
+        self.find(key).map(|entry| Value::of(entry.0))
+    }
+
+    /// Removes `key` and returns what it held.
+    pub fn take(&mut self, key: Key<'_>) -> Option<Value> {
+        let value = self.copy(key)?;
+        self.remove(key);
+        Some(value)
+    }
+
+    /// Makes `value` (kind, value, deadline, metadata) what `key` holds, whatever it held.
+    pub fn put_value(&mut self, key: Key<'_>, value: Value) {
+        let deadline = value.deadline.map_or(Deadline::Clear, Deadline::At);
+        match value.big {
+            Some(big) => self.put(key, New::Big(big), deadline, value.access),
+            None => self.put(key, New::Inline(value.kind, &value.inline), deadline, value.access),
+        }
+    }
+
+    /// Calls `f` with entries from `cursor` on, whole buckets until `budget` entries have been seen (or as many empty buckets); returns the cursor to
+    /// go on with, 0 at the end. Every key that is there from start (0) to end is seen, one may be seen twice. Cursors stay below 2^32.
+    pub fn scan(&self, cursor: u64, budget: usize, mut f: impl FnMut(Entry<'_>)) -> u64 {
+        let mut cursor = cursor;
+        let (mut seen, mut buckets) = (0, 0);
+        loop {
+            cursor = self.index.scan(cursor, |handle, _| {
+                seen += 1;
+                f(Entry(self.heap.entry(handle)));
+            });
+            buckets += 1;
+            if cursor == 0 || seen >= budget || buckets >= budget {
+                return cursor;
+            }
+        }
+    }
+
+    /// An entry by chance, each as likely. None only when the keyspace is empty.
+    pub fn sample(&self, rng: &mut Rng) -> Option<Entry<'_>> {
+        self.index.sample(|| rng.next_u64()).map(|handle| Entry(self.heap.entry(handle)))
+    }
+
+    /// An entry with a deadline by chance. None when there is none, and now and then when they are very rare (fewer than one in a thousand).
+    pub fn sample_volatile(&self, rng: &mut Rng) -> Option<Entry<'_>> {
+        self.index.sample_with_deadline(|| rng.next_u64()).map(|handle| Entry(self.heap.entry(handle)))
+    }
+
+    /// Raises `dirty` when `key` changes, comes or goes.
+    pub fn watch(&mut self, key: &[u8], dirty: &Dirty) {
+        self.watches.add(key, dirty);
+    }
+
+    /// Undoes `watch`; no harm if it is not there (any more).
+    pub fn unwatch(&mut self, key: &[u8], dirty: &Dirty) {
+        self.watches.remove(key, dirty);
+    }
+
+    /// Keys that somebody watches.
+    pub fn watched_len(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Every watched key that exists here, or in `other`, which takes this keyspace's place (SWAPDB), changes; for FLUSHDB `other` is None.
+    pub fn touch_watched(&mut self, other: Option<&Keyspace>) {
+        let seed = self.storage.seed;
+        let mut watches = std::mem::take(&mut self.watches);
+        watches.touch_where(|bytes| {
+            let key = Key { bytes, hash: hash64(seed, bytes), shard: 0 };
+            self.place(key).is_some() || other.is_some_and(|other| other.place(key).is_some())
+        });
+        self.watches = watches;
+    }
+
+    /// Every watched key changes, whether it exists or not.
+    pub fn mark_all_watched_dirty(&mut self) {
+        self.watches.touch_where(|_| true);
+    }
+
+    /// Exchanges what two keyspaces hold. Watches and hints stay, for they belong to the database, not to its contents.
+    pub fn swap(&mut self, other: &mut Keyspace) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.watches, &mut other.watches);
+        let (hint, other_hint) = (self.index.set_hint(None), other.index.set_hint(None));
+        self.index.set_hint(other_hint);
+        other.index.set_hint(hint);
+    }
+
+    /// Takes everything out, to be freed elsewhere (`lazyfree`). Watches and hint stay here.
+    pub fn detach(&mut self) -> Keyspace {
+        let mut detached = Keyspace::new(self.storage);
+        self.swap(&mut detached);
+        detached
+    }
+
+    /// From now on keeps `hint` up to date; the hint it kept before.
+    pub fn set_hint(&mut self, hint: Option<Arc<IndexHint>>) -> Option<Arc<IndexHint>> {
+        self.index.set_hint(hint)
+    }
+
+    /// Background: gives back what an empty keyspace still holds, else compacts, at most `steps` steps; how many there were.
+    pub fn tidy(&mut self, steps: u32) -> u32 {
+        self.index.trim();
+        (0..steps).take_while(|_| self.compact()).count() as u32
+    }
+
+    fn put(&mut self, key: Key<'_>, new: New<'_>, deadline: Deadline, access: Option<[u8; 3]>) {
+        self.watches.touch(key.bytes);
+        let found = self.place(key);
+        let deadline = match deadline {
+            Deadline::Keep => found.and_then(|place| self.entry(place).deadline()),
+            Deadline::Clear => None,
+            Deadline::At(unix_ms) => Some(unix_ms),
+        };
+        self.expiry.note(deadline);
+        match found {
+            Some(place) => self.overwrite(place, new, deadline, access),
+            None => self.insert(key, new, deadline, access),
+        }
+        self.compact();
+    }
+
+    fn overwrite(&mut self, place: Place, new: New<'_>, deadline: Option<u64>, access: Option<[u8; 3]>) {
+        let handle = match new {
+            New::Inline(kind, value) => {
+                self.heap.replace(place.handle, &Meta { kind, deadline, access }, value)
+            }
+            New::Big(big) => {
+                self.heap.replace_big(place.handle, &Meta { kind: Kind::Big, deadline, access }, big)
+            }
+        };
+        self.index.set(place.at, handle, deadline.is_some());
+    }
+
+    fn insert(&mut self, key: Key<'_>, new: New<'_>, deadline: Option<u64>, access: Option<[u8; 3]>) {
+        let Keyspace { storage, heap, index, .. } = self;
+        let mut parts = EntryParts { key: key.bytes, kind: Kind::Bytes, value: &[], deadline, access };
+        let handle = match new {
+            New::Inline(kind, value) => {
+                (parts.kind, parts.value) = (kind, value);
+                heap.insert(&parts)
+            }
+            New::Big(big) => heap.insert_big(&parts, big),
+        };
+        index.insert(key.hash, handle, deadline.is_some(), |handle| {
+            hash64(storage.seed, heap.entry(handle).key())
+        });
+    }
+
+    /// A small step of compaction, if too much memory is wasted: moves at most one entry. Whether there was something to do.
+    #[inline]
+    fn compact(&mut self) -> bool {
+        if !self.heap.wants_compaction() {
+            return false;
+        }
+        let Keyspace { storage, heap, index, .. } = self;
+        let step = heap.compact_step(|entry, old, new| {
+            let hash = hash64(storage.seed, entry.key());
+            let at = index.position_of(hash, old).expect("every entry of the heap is in the index");
+            index.set(at, new, entry.has_deadline());
+        });
+        !matches!(step, Step::Idle)
+    }
+
+    /// The next bucket of a walk over the entries with a deadline; see `expiry.rs`.
+    pub(crate) fn scan_deadlines(&self, cursor: u64, mut f: impl FnMut(Entry<'_>)) -> u64 {
+        self.index.scan_deadlines(cursor, |handle| f(Entry(self.heap.entry(handle))))
+    }
+
+    /// The hash of a key that lies in an entry.
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        hash64(self.storage.seed, key)
+    }
+
+    /// Frees some of a keyspace that nobody will use any more: at most `pages_max` pages each of the index and the heap. True when all is free.
+    pub(crate) fn dismantle(&mut self, pages_max: u32) -> bool {
+        self.index.release(pages_max) && self.heap.dismantle(pages_max as usize)
+    }
+}
