@@ -1,1 +1,2 @@
 //! One connection: read, parse, run, reply in order.
+pub mod config;
