@@ -55,7 +55,11 @@ pub fn ticks() -> u64 {
 #[must_use]
 pub fn ticks_to_ns(ticks: u64) -> u64 {
     let scale = scale();
-    if scale.is_counter { (u128::from(ticks) * u128::from(scale.ns_per_tick_32) >> 32) as u64 } else { ticks }
+    if scale.is_counter {
+        ((u128::from(ticks) * u128::from(scale.ns_per_tick_32)) >> 32) as u64
+    } else {
+        ticks
+    }
 }
 
 /// The reverse of [`ticks_to_ns`], to turn a limit into ticks once.

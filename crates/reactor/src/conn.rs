@@ -69,6 +69,8 @@ pub(crate) enum Receive {
     Armed,
     /// A receive is out, and so is its cancellation.
     Cancelling,
+    /// The end has been seen; there is nothing left to receive.
+    Finished,
 }
 
 /// One connection.
@@ -93,6 +95,10 @@ pub(crate) struct Conn {
     /// Ring engine: operations whose completion has not been seen.
     pub operations: u8,
     pub receive: Receive,
+    /// Ring engine: an ordinary send is out.
+    pub sending_later: bool,
+    /// Ring engine: bytes of the send that completes within the turn.
+    pub sending_now: usize,
     /// Why sending failed, as an errno; told with `Closed`.
     pub errno: i32,
     pub out: Outbox,
@@ -123,6 +129,8 @@ impl Conn {
             interest: 0,
             operations: 0,
             receive: Receive::Idle,
+            sending_later: false,
+            sending_now: 0,
             errno: 0,
             out: Outbox::default(),
             held: None,
@@ -200,5 +208,44 @@ impl Conns {
     /// Number of slots in use.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size_of::<Conn>() <= 256, "{}", size_of::<Conn>());
+    }
+
+    #[test]
+    fn ids_are_not_reused() {
+        let mut conns = Conns::default();
+        let fd = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let (first, second) = (conns.insert(fd()), conns.insert(fd()));
+        assert_eq!((first.index(), second.index(), conns.len()), (0, 1, 2));
+        conns.remove(first);
+        assert!(conns.get(first).is_none() && conns.get(second).is_some());
+        let third = conns.insert(fd());
+        assert_eq!(third.index(), first.index());
+        assert_ne!(third, first);
+        assert!(conns.get(first).is_none() && conns.open_mut(third).is_some());
+        assert_eq!(ConnId::from_bits(third.to_bits()), third);
+        conns.remove(first);
+        assert_eq!(conns.len(), 2, "a dead id removes nothing");
+        assert!(conns.get(ConnId::from_bits(u64::MAX)).is_none());
+    }
+
+    #[test]
+    fn generations_wrap_past_zero() {
+        let mut conns = Conns::default();
+        let fd = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let id = conns.insert(fd());
+        conns.slots[0].generation = GENERATION_MAX;
+        let last = ConnId::new(0, GENERATION_MAX);
+        conns.remove(last);
+        assert_eq!(conns.insert(fd()), id, "after 2^28 tenants");
     }
 }

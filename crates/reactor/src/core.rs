@@ -13,7 +13,10 @@ use crate::{Event, Options};
 
 /// A socket that accepts.
 pub(crate) struct Listener {
+    /// The caller's name for it.
     pub token: u32,
+    /// The engines' name for it, never used again.
+    pub key: u32,
     pub fd: OwnedFd,
     /// Not accepting until then: the process was out of descriptors or memory.
     pub retry_at: Option<Instant>,
@@ -44,6 +47,7 @@ pub(crate) struct Core {
     /// Connections whose held data is to be handed out.
     pub resumed: VecDeque<ConnId>,
     lingers: VecDeque<Linger>,
+    listener_key: u32,
 }
 
 impl Core {
@@ -58,6 +62,7 @@ impl Core {
             dirty: Vec::new(),
             resumed: VecDeque::new(),
             lingers: VecDeque::new(),
+            listener_key: 0,
         }
     }
 
@@ -176,7 +181,7 @@ impl Core {
     }
 
     /// Accepting has failed. Returns true if the listener must rest: the fault is ours, not the one client's.
-    pub fn accept_failed(&mut self, token: u32, errno: i32) -> bool {
+    pub fn accept_failed(&mut self, key: u32, errno: i32) -> bool {
         // As accept(2) has it, a new connection's own network errors are reported here, too; they say nothing about the listener.
         let passing =
             [libc::EAGAIN, libc::EINTR, libc::ECONNABORTED, libc::EPROTO, libc::EPERM, libc::ENETDOWN]
@@ -193,15 +198,44 @@ impl Core {
             return false;
         }
         let retry_at = Instant::now() + self.options.accept_retry;
-        if let Some(listener) = self.listeners.iter_mut().find(|listener| listener.token == token) {
-            listener.retry_at = Some(retry_at);
-        }
+        let Some(listener) = self.listener_mut(key) else { return true };
+        listener.retry_at = Some(retry_at);
         let error = io::Error::from_raw_os_error(errno);
-        self.events.push_back(Event::AcceptFailed { listener: token, error });
+        let listener = listener.token;
+        self.events.push_back(Event::AcceptFailed { listener, error });
         true
     }
 
-    /// The tokens of listeners whose rest is over.
+    /// Takes a listener in; returns its key.
+    pub fn insert_listener(&mut self, fd: OwnedFd, token: u32) -> u32 {
+        let known = self.listeners.iter().any(|listener| listener.token == token && !listener.stopped);
+        assert!(!known, "tokens are unique");
+        self.listener_key += 1;
+        let key = self.listener_key;
+        self.listeners.push(Listener { token, key, fd, retry_at: None, armed: false, stopped: false });
+        key
+    }
+
+    pub fn listener_mut(&mut self, key: u32) -> Option<&mut Listener> {
+        self.listeners.iter_mut().find(|listener| listener.key == key)
+    }
+
+    /// Closes a listener.
+    pub fn remove_listener(&mut self, key: u32) {
+        self.listeners.retain(|listener| listener.key != key);
+    }
+
+    /// The key of the listener that the caller calls `token`.
+    pub fn listener_key(&self, token: u32) -> Option<u32> {
+        let mut current = self.listeners.iter().filter(|listener| !listener.stopped);
+        current.find(|listener| listener.token == token).map(|listener| listener.key)
+    }
+
+    pub fn listener_keys(&self) -> Vec<u32> {
+        self.listeners.iter().map(|listener| listener.key).collect()
+    }
+
+    /// The keys of listeners whose rest is over.
     pub fn rested(&mut self) -> Vec<u32> {
         // Looking at the clock costs more than looking at the list.
         if self.listeners.iter().all(|listener| listener.retry_at.is_none()) {
@@ -211,7 +245,7 @@ impl Core {
         let due = self.listeners.iter_mut().filter(|listener| listener.retry_at.is_some_and(|at| at <= now));
         due.map(|listener| {
             listener.retry_at = None;
-            listener.token
+            listener.key
         })
         .collect()
     }

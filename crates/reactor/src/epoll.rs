@@ -61,27 +61,25 @@ impl Epoll {
     }
 
     /// Starts accepting on a listener that is in the core's list.
-    pub fn listen(&mut self, core: &Core, token: u32) -> io::Result<()> {
-        let Some(listener) = core.listeners.iter().find(|listener| listener.token == token) else {
-            return Ok(());
-        };
+    pub fn listen(&mut self, core: &mut Core, key: u32) -> io::Result<()> {
+        let Some(listener) = core.listener_mut(key) else { return Ok(()) };
         // Another thread may take the connection first.
         sys::set_nonblocking(listener.fd.as_fd())?;
         // Exclusive: of several threads that share the socket the kernel wakes one.
         let interest = READABLE | libc::EPOLLEXCLUSIVE as u32;
-        let data = KIND_LISTENER << KIND_SHIFT | u64::from(token);
+        let data = KIND_LISTENER << KIND_SHIFT | u64::from(key);
         sys::epoll_ctl(self.fd.as_fd(), libc::EPOLL_CTL_ADD, listener.fd.as_raw_fd(), interest, data)
     }
 
     /// Stops accepting and closes the listener.
-    pub fn stop_listening(&mut self, core: &mut Core, token: u32) {
-        self.rest(core, token);
-        core.listeners.retain(|listener| listener.token != token);
+    pub fn stop_listening(&mut self, core: &mut Core, key: u32) {
+        self.rest(core, key);
+        core.remove_listener(key);
     }
 
     /// Takes a listener out of the kernel's set for a while.
-    fn rest(&mut self, core: &Core, token: u32) {
-        if let Some(listener) = core.listeners.iter().find(|listener| listener.token == token) {
+    fn rest(&mut self, core: &mut Core, key: u32) {
+        if let Some(listener) = core.listener_mut(key) {
             // A resting listener is out already; that is no fault.
             let _ = sys::epoll_ctl(self.fd.as_fd(), libc::EPOLL_CTL_DEL, listener.fd.as_raw_fd(), 0, 0);
         }
@@ -132,9 +130,9 @@ impl Epoll {
         while let Some(id) = core.lingered_out() {
             self.close(core, id);
         }
-        for token in core.rested() {
-            if let Err(error) = self.listen(core, token) {
-                core.accept_failed(token, errno_of(&error));
+        for key in core.rested() {
+            if let Err(error) = self.listen(core, key) {
+                core.accept_failed(key, errno_of(&error));
             }
         }
         if self.next < self.filled {
@@ -214,8 +212,8 @@ impl Epoll {
                     self.ready(core, ConnId::from_bits(rest), events)
                 }
                 KIND_LISTENER => {
-                    let token = u32::try_from(rest).expect("listener tokens are 32-bit");
-                    self.accept(core, token)
+                    let key = u32::try_from(rest).expect("listener keys are 32-bit");
+                    self.accept(core, key)
                 }
                 // The wake-up itself is told by the waker's state.
                 _ => {
@@ -264,21 +262,21 @@ impl Epoll {
     }
 
     /// Accepts one connection; the event stays current until there are no more, or enough of them for this turn.
-    fn accept(&mut self, core: &mut Core, token: u32) -> Option<Event> {
-        let listener = core.listeners.iter().find(|listener| listener.token == token);
+    fn accept(&mut self, core: &mut Core, key: u32) -> Option<Event> {
+        let listener = core.listener_mut(key);
         let listener = listener.filter(|listener| listener.retry_at.is_none() && self.accepts < ACCEPTS_MAX);
-        let errno = match listener.map(|listener| sys::accept(listener.fd.as_fd())) {
-            Some(Ok(socket)) => {
+        let errno = match listener.map(|listener| (listener.token, sys::accept(listener.fd.as_fd()))) {
+            Some((token, Ok(socket))) => {
                 self.accepts += 1;
                 return Some(Event::Accepted { listener: token, socket });
             }
-            Some(Err(error)) => errno_of(&error),
+            Some((_, Err(error))) => errno_of(&error),
             None => libc::EAGAIN,
         };
         self.next += 1;
         self.accepts = 0;
-        if core.accept_failed(token, errno) {
-            self.rest(core, token);
+        if core.accept_failed(key, errno) {
+            self.rest(core, key);
         }
         None
     }

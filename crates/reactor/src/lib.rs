@@ -40,8 +40,9 @@ pub use crate::output::{Output, SharedBytes};
 pub use crate::wake::Waker;
 
 use crate::conn::Phase;
-use crate::core::{Core, Listener};
+use crate::core::Core;
 use crate::epoll::Epoll;
+use crate::uring::Uring;
 
 /// What happened.
 #[derive(Debug)]
@@ -166,6 +167,7 @@ pub struct Reactor {
 
 enum Engine {
     Epoll(Epoll),
+    Uring(Box<Uring>),
 }
 
 impl Reactor {
@@ -175,11 +177,14 @@ impl Reactor {
         let core = Core::new(options, waker);
         let reason = match kind {
             EngineKind::Epoll => None,
-            EngineKind::Auto => Some("not built in".to_owned()),
-            EngineKind::Uring => {
-                let source = io::Error::from(io::ErrorKind::Unsupported);
-                return Err(Error { what: "io_uring", source });
-            }
+            EngineKind::Auto | EngineKind::Uring => match Uring::new(&core) {
+                Ok(engine) => {
+                    let reactor = Reactor { engine: Engine::Uring(Box::new(engine)), core };
+                    return Ok((reactor, Choice { uring: true, reason: None }));
+                }
+                Err((what, source)) if kind == EngineKind::Uring => return Err(Error { what, source }),
+                Err((what, error)) => Some(format!("{what}: {error}")),
+            },
         };
         let epoll =
             Epoll::new(&core).map_err(|source| Error { what: "cannot create an epoll instance", source })?;
@@ -194,27 +199,26 @@ impl Reactor {
 
     /// Accepts connections on a listening socket (of any family); `token` comes back in the events and must be unique.
     pub fn listen(&mut self, socket: OwnedFd, token: u32) -> io::Result<()> {
-        assert!(self.core.listeners.iter().all(|listener| listener.token != token), "tokens are unique");
-        self.core.listeners.push(Listener {
-            token,
-            fd: socket,
-            retry_at: None,
-            armed: false,
-            stopped: false,
-        });
+        let key = self.core.insert_listener(socket, token);
         let result = match &mut self.engine {
-            Engine::Epoll(engine) => engine.listen(&self.core, token),
+            Engine::Epoll(engine) => engine.listen(&mut self.core, key),
+            Engine::Uring(engine) => {
+                engine.listen(&mut self.core, key);
+                Ok(())
+            }
         };
         if result.is_err() {
-            self.core.listeners.retain(|listener| listener.token != token);
+            self.core.remove_listener(key);
         }
         result
     }
 
-    /// Stops accepting and closes the listening socket. An unknown token is ignored.
+    /// Stops accepting and closes the listening socket: by the end of the next turn the port is free. An unknown token is ignored.
     pub fn stop_listening(&mut self, token: u32) {
+        let Some(key) = self.core.listener_key(token) else { return };
         match &mut self.engine {
-            Engine::Epoll(engine) => engine.stop_listening(&mut self.core, token),
+            Engine::Epoll(engine) => engine.stop_listening(&mut self.core, key),
+            Engine::Uring(engine) => engine.stop_listening(&mut self.core, key),
         }
     }
 
@@ -289,6 +293,7 @@ impl Reactor {
         if self.core.conns.get(conn).is_some_and(|slot| slot.phase != Phase::Dying) {
             match &mut self.engine {
                 Engine::Epoll(engine) => engine.close(&mut self.core, conn),
+                Engine::Uring(engine) => engine.close(&mut self.core, conn),
             }
         }
     }
@@ -313,6 +318,7 @@ impl Reactor {
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         match &mut self.engine {
             Engine::Epoll(engine) => engine.turn(&mut self.core, timeout),
+            Engine::Uring(engine) => engine.turn(&mut self.core, timeout),
         }
     }
 
@@ -323,6 +329,7 @@ impl Reactor {
         }
         match &mut self.engine {
             Engine::Epoll(engine) => engine.next_event(&mut self.core),
+            Engine::Uring(engine) => engine.next_event(&mut self.core),
         }
     }
 
@@ -330,6 +337,16 @@ impl Reactor {
     fn update(&mut self, conn: ConnId) {
         match &mut self.engine {
             Engine::Epoll(engine) => engine.update_or_end(&mut self.core, conn),
+            Engine::Uring(engine) => engine.update(&mut self.core, conn),
+        }
+    }
+}
+
+impl Drop for Reactor {
+    /// Closes everything. When it returns, the ports are free and the kernel uses no memory of ours.
+    fn drop(&mut self) {
+        if let Engine::Uring(engine) = &mut self.engine {
+            engine.farewell(&mut self.core);
         }
     }
 }

@@ -1,4 +1,5 @@
 //! One client, one reply, on every engine.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,10 +8,16 @@ use reactor::{EngineKind, Event, Options, Reactor};
 
 #[test]
 fn echoes_once() {
+    for kind in [EngineKind::Epoll, EngineKind::Uring] {
+        echo_once(kind);
+    }
+}
+
+fn echo_once(kind: EngineKind) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
-        let (mut reactor, _) = Reactor::new(EngineKind::Epoll, Options::default()).unwrap();
+        let (mut reactor, _) = Reactor::new(kind, Options::default()).unwrap();
         reactor.listen(listener.into(), 7).unwrap();
         loop {
             reactor.turn(None).unwrap();
