@@ -46,7 +46,7 @@ pub struct Deferred(usize);
 const DEFERRED_LEN: usize = b"*0\r\n".len();
 
 /// The end of a reply at some moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     bytes: usize,
     shared: usize,
@@ -291,6 +291,16 @@ impl Reply {
         self.bytes.append(&mut other.bytes);
         self.shared.extend(other.shared.drain(..).map(|(position, value)| (position + offset, value)));
         self.errors += std::mem::take(&mut other.errors);
+    }
+
+    /// Appends the part of other replies, encoded in this connection's dialect, that lies between two of their marks.
+    pub fn append_between(&mut self, other: &Reply, from: Mark, to: Mark) {
+        let offset = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes[from.bytes..to.bytes]);
+        let shared = other.shared[from.shared..to.shared].iter();
+        self.shared
+            .extend(shared.map(|(position, value)| (position - from.bytes + offset, Arc::clone(value))));
+        self.errors += to.errors - from.errors;
     }
 
     /// A sigil, a count and a line end.

@@ -1,3 +1,7 @@
 //! From a command to its shards: lookup, admission, entering, travelling.
 
+pub mod engine;
 pub mod mailbox;
+pub mod published;
+pub mod table;
+pub mod task;

@@ -1,6 +1,8 @@
 //! The binary `darter`: reads the configuration, prepares the process, starts one reactor per core, and stops them on a signal.
 //! It decides nothing about commands or data.
 
+mod start;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -32,7 +34,13 @@ fn main() -> ExitCode {
         Action::Version => print(&version()),
         Action::Help => print(HELP),
         Action::Run => match load(&arguments, &mut io::stdin().lock()) {
-            Ok(_) => ExitCode::SUCCESS,
+            Ok(loaded) => match start::run(loaded) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("{error}");
+                    ExitCode::FAILURE
+                }
+            },
             Err(error) => {
                 eprintln!("{error}");
                 ExitCode::FAILURE

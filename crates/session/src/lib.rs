@@ -1,2 +1,21 @@
 //! One connection: read, parse, run, reply in order.
+
+mod accept;
+mod background;
+pub mod broadcast;
+pub mod client;
+pub mod commands;
 pub mod config;
+pub mod connection;
+mod describe;
+mod dispatch;
+pub mod filter;
+mod lifecycle;
+pub mod monitor;
+pub mod pause;
+mod room;
+pub mod serve;
+pub mod shared;
+pub mod stats;
+pub mod transaction;
+pub mod worker;

@@ -1,5 +1,8 @@
 //! A shard: latch, inbox, keyspace, expiry, eviction, journal.
 
+pub mod access;
+pub mod data;
+pub mod exec;
 pub mod expiry;
 pub mod keyspace;
 pub mod latch;
@@ -7,6 +10,8 @@ pub mod latch;
 #[path = "latch/tests.rs"]
 mod latch_tests;
 pub mod lazyfree;
+pub mod plan;
+pub mod settings;
 mod sync;
 
 /// The number of a shard.

@@ -1,0 +1,338 @@
+//! Work that travels: a command, a step of a walk or a transaction with everything it needs, so that any thread can run it.
+//!
+//! The fast path of a command does not come here: it runs on the stack of its own thread ([`crate::execute`]). A task is made when a
+//! shard is busy, and for transactions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use command::{CommandError, Effect, Record};
+use resp::{Args, Mark, OwnedArgs, Reply};
+use shard::ShardId;
+use shard::data::{Counters, Hints, ShardData};
+use shard::exec::{Exec, Held, Layout};
+use shard::latch::{Entered, Visit};
+use shard::plan::{Plan, Run, Step, Walk, WalkStart, WalkStep};
+use shard::settings::Settings;
+use stdx::rng::Rng;
+
+use crate::published::Published;
+
+/// Whom a finished task goes back to: a connection of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    pub thread: u16,
+    /// The thread's own name for the connection; a connection that has gone is not found again.
+    pub connection: u64,
+}
+
+/// What every command of a task shares.
+#[derive(Clone)]
+pub struct Surroundings {
+    pub layout: Layout,
+    pub settings: Arc<Settings>,
+    pub published: Arc<Published>,
+    pub hints: Hints,
+    pub now_ms: u64,
+    pub touch: bool,
+    pub journaling: bool,
+}
+
+/// One command waiting for its turn, in a transaction or in an inbox.
+pub struct Queued {
+    pub plan: Plan,
+    pub args: OwnedArgs,
+    /// The database in which it runs.
+    pub db: u16,
+}
+
+/// The keys that a client watches, and whether any of them has changed since.
+#[derive(Clone, Default)]
+pub struct Watched {
+    pub keys: Vec<WatchedKey>,
+    /// Set by the shards, under their latches, when a watched key changes.
+    pub dirty: Arc<AtomicBool>,
+}
+
+/// A watched key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedKey {
+    pub db: u16,
+    pub key: Vec<u8>,
+    /// The key had already expired when it was watched, so that its removal changes nothing.
+    pub expired: bool,
+}
+
+/// What a task does once it holds its shards.
+pub enum Work {
+    Command(Queued, Run),
+    Walk(Queued, WalkStep, Walk),
+    /// EXEC: the data commands, atomically; nothing happens if a watched key has changed.
+    Transaction(Vec<Queued>, Option<Watched>),
+    /// WATCH: registers the keys from `from` on.
+    Watch {
+        watched: Watched,
+        from: usize,
+    },
+    /// The keys are no longer watched; nobody waits for it.
+    Unwatch(Watched),
+}
+
+/// What became of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Pending,
+    Done,
+    /// The reply holds an error.
+    Failed,
+    /// A walk that goes on with another step.
+    Again,
+    /// EXEC found a watched key changed.
+    Aborted,
+}
+
+/// Work with everything it needs to be run by any thread.
+pub struct Task {
+    pub ticket: Ticket,
+    /// Hands the finished task to the home thread.
+    pub home: Arc<dyn Fn(Box<Task>) + Send + Sync>,
+    pub surroundings: Surroundings,
+    pub rng: Rng,
+    pub work: Work,
+    pub outcome: Outcome,
+    pub reply: Reply,
+    /// Where the reply of each command of a transaction ends.
+    pub ends: Vec<Mark>,
+    /// What the commands counted on whichever thread ran them; the home thread adds it to its own.
+    pub counters: Counters,
+    /// What the journal must record, database and words, if one listens.
+    pub records: Vec<(u16, Record)>,
+    /// The journal's stamp, taken under the latches.
+    pub stamp: u64,
+}
+
+impl Visit<ShardData> for Task {
+    fn execute(&mut self, entered: &mut Entered<'_, ShardData>) {
+        self.outcome = match &mut self.work {
+            Work::Transaction(..) => self.run_transaction(entered),
+            Work::Watch { .. } => self.run_watch(entered),
+            Work::Unwatch(watched) => {
+                unwatch(&self.surroundings.layout, watched, entered);
+                Outcome::Done
+            }
+            _ => self.run_single(entered),
+        };
+        publish_all(&self.surroundings.published, entered);
+        if !self.records.is_empty() {
+            self.stamp = stamp(entered.iter_mut().map(|(_, data)| data), self.surroundings.now_ms);
+        }
+    }
+
+    fn deliver(self: Box<Self>) {
+        if matches!(self.work, Work::Unwatch(_)) {
+            return;
+        }
+        let home = Arc::clone(&self.home);
+        home(self);
+    }
+}
+
+impl Task {
+    fn run_single(&mut self, entered: &mut Entered<'_, ShardData>) -> Outcome {
+        let (queued, mode) = match &mut self.work {
+            Work::Command(queued, run) => (&*queued, Mode::Run(*run)),
+            Work::Walk(queued, step, walk) => (&*queued, Mode::Step(*step, walk)),
+            _ => return self.outcome,
+        };
+        let published = &self.surroundings.published;
+        let keys_published = |db| published.keys(db);
+        let mut cx =
+            exec(&self.surroundings, &mut self.rng, &mut self.counters, &keys_published, entered.reborrow());
+        cx.db = queued.db;
+        let args = queued.args.as_args();
+        let mark = self.reply.mark();
+        let result = match mode {
+            Mode::Run(run) => run(&mut cx, args, &mut self.reply).map(|effect| (effect, Outcome::Done)),
+            Mode::Step(step, walk) => step(&mut cx, args, walk, &mut self.reply).map(|step| match step {
+                Step::Again => (Effect::None, Outcome::Again),
+                Step::Done => (Effect::None, Outcome::Done),
+            }),
+        };
+        match result {
+            Ok((effect, outcome)) => {
+                record(&mut self.records, &self.surroundings, queued.db, args, effect);
+                outcome
+            }
+            Err(error) => {
+                self.reply.truncate_to(mark);
+                self.reply.error(error.text());
+                Outcome::Failed
+            }
+        }
+    }
+
+    fn run_transaction(&mut self, entered: &mut Entered<'_, ShardData>) -> Outcome {
+        let Work::Transaction(commands, watched) = &mut self.work else { return self.outcome };
+        let published = Arc::clone(&self.surroundings.published);
+        let keys_in = |shard, db| published.keys_in(shard, db);
+        let keys_published = |db| published.keys(db);
+        let mut cx =
+            exec(&self.surroundings, &mut self.rng, &mut self.counters, &keys_published, entered.reborrow());
+        let changed = watched.as_ref().is_some_and(|watched| has_changed(&mut cx, watched));
+        if let Some(watched) = watched {
+            drop(cx);
+            unwatch(&self.surroundings.layout, watched, entered);
+            cx = exec(
+                &self.surroundings,
+                &mut self.rng,
+                &mut self.counters,
+                &keys_published,
+                entered.reborrow(),
+            );
+        }
+        if changed {
+            return Outcome::Aborted;
+        }
+        for queued in commands.iter() {
+            cx.db = queued.db;
+            let mark = self.reply.mark();
+            let args = queued.args.as_args();
+            match run_queued(&mut cx, queued, &keys_in, &mut self.reply) {
+                Ok(effect) => record(&mut self.records, &self.surroundings, queued.db, args, effect),
+                Err(error) => {
+                    self.reply.truncate_to(mark);
+                    self.reply.error(error.text());
+                }
+            }
+            self.ends.push(self.reply.mark());
+        }
+        Outcome::Done
+    }
+
+    fn run_watch(&mut self, entered: &mut Entered<'_, ShardData>) -> Outcome {
+        let layout = self.surroundings.layout;
+        let now_ms = self.surroundings.now_ms;
+        let Work::Watch { watched, from } = &mut self.work else { return self.outcome };
+        for watched_key in &mut watched.keys[*from..] {
+            let key = layout.key(&watched_key.key);
+            let keyspace = entered.get(key.shard).keyspace(watched_key.db);
+            let deadline = keyspace.find(key).and_then(|entry| entry.deadline());
+            watched_key.expired = deadline.is_some_and(|deadline| deadline <= now_ms);
+            keyspace.watch(key.bytes, &watched.dirty);
+        }
+        self.reply.ok();
+        Outcome::Done
+    }
+}
+
+/// Takes watched keys out of the tables of their shards, which are all held.
+fn unwatch(layout: &Layout, watched: &Watched, entered: &mut Entered<'_, ShardData>) {
+    for watched_key in &watched.keys {
+        let data = entered.get(layout.shard_of(&watched_key.key));
+        if let Some(keyspace) = data.existing(watched_key.db) {
+            keyspace.unwatch(&watched_key.key, &watched.dirty);
+        }
+    }
+}
+
+enum Mode<'w> {
+    Run(Run),
+    Step(WalkStep, &'w mut Walk),
+}
+
+/// Runs one command of a transaction, all of whose shards are held.
+fn run_queued(
+    cx: &mut Exec<'_>,
+    queued: &Queued,
+    keys_in: &dyn Fn(ShardId, u16) -> u64,
+    reply: &mut Reply,
+) -> Result<Effect, CommandError> {
+    let args = queued.args.as_args();
+    match queued.plan {
+        Plan::Keys(run) | Plan::Every(run) | Plan::Nowhere(run) => run(cx, args, reply),
+        Plan::Walk { start, step } => {
+            let (db, shards) = (cx.db, cx.layout.mask + 1);
+            let mut walk =
+                start(&mut WalkStart { shards, keys_of: &|shard| keys_in(shard, db), rng: cx.rng }, args)?;
+            while step(cx, args, &mut walk, reply)? == Step::Again {}
+            Ok(Effect::None)
+        }
+        Plan::Container => panic!("a container of subcommands was queued"),
+    }
+}
+
+/// Whether a key that the transaction watches was changed, or has expired, since it was watched.
+fn has_changed(cx: &mut Exec<'_>, watched: &Watched) -> bool {
+    // Relaxed: the flag is set under the latch of a shard that this transaction holds now, and the latch orders the two.
+    watched.dirty.load(Ordering::Relaxed)
+        || watched.keys.iter().any(|watched_key| {
+            let key = cx.layout.key(&watched_key.key);
+            let now_ms = cx.now_ms;
+            let deadline = cx.keyspace_in(watched_key.db, key).find(key).and_then(|entry| entry.deadline());
+            !watched_key.expired && deadline.is_some_and(|deadline| deadline <= now_ms)
+        })
+}
+
+fn exec<'a>(
+    surroundings: &'a Surroundings,
+    rng: &'a mut Rng,
+    counters: &'a mut Counters,
+    keys_published: &'a dyn Fn(u16) -> u64,
+    entered: Entered<'a, ShardData>,
+) -> Exec<'a> {
+    Exec {
+        now_ms: surroundings.now_ms,
+        db: 0,
+        layout: surroundings.layout,
+        settings: &surroundings.settings,
+        rng,
+        counters,
+        touch: surroundings.touch,
+        journaling: surroundings.journaling,
+        hint: None,
+        elsewhere: false,
+        keys_published,
+        held: Held::Several(entered),
+    }
+}
+
+/// Notes what a write changed, if a journal listens.
+pub(crate) fn record(
+    records: &mut Vec<(u16, Record)>,
+    surroundings: &Surroundings,
+    db: u16,
+    args: Args<'_>,
+    effect: Effect,
+) {
+    if !surroundings.journaling {
+        return;
+    }
+    match effect {
+        Effect::None => {}
+        Effect::AsIs => records.push((db, args.iter().map(<[u8]>::to_vec).collect())),
+        Effect::Rewritten(rewritten) => records.extend(rewritten.into_iter().map(|record| (db, record))),
+    }
+}
+
+/// A stamp after all stamps of these shards, and not before the clock, in microseconds; the shards' last one from now on.
+///
+/// Every write takes one under its latches, so that the stamps of the writes of one shard ascend in the order of the writes, and a
+/// write over several shards comes after all earlier writes of each: sorted by stamp, the records of all threads replay to the same data.
+pub(crate) fn stamp<'s>(shards: impl Iterator<Item = &'s mut ShardData>, now_ms: u64) -> u64 {
+    let shards: Vec<&mut ShardData> = shards.collect();
+    let stamp = shards.iter().map(|data| data.stamp_last).fold(now_ms * 1000, u64::max) + 1;
+    shards.into_iter().for_each(|data| data.stamp_last = stamp);
+    stamp
+}
+
+/// Publishes the number of keys of every database of the entered shards.
+fn publish_all(published: &Published, entered: &mut Entered<'_, ShardData>) {
+    entered.iter_mut().for_each(|(id, data)| publish_shard(published, id, data));
+}
+
+/// Publishes the number of keys of every database of a shard.
+pub(crate) fn publish_shard(published: &Published, shard: ShardId, data: &mut ShardData) {
+    for db in 0..published.databases() {
+        published.set(shard, db, data.existing(db).map_or(0, |keyspace| keyspace.len()));
+    }
+}

@@ -1,0 +1,235 @@
+//! From one parsed command to its reply: admission, the run, what comes back.
+//!
+//! HOT: no allocation, no lock, no syscall, no log on the way of a data command on a free shard.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use command::{CommandError, Flags};
+use reactor::{ConnId, clock};
+use resp::{Args, Reply};
+use router::engine::{Call, Ran, Sent};
+use router::table::{Entry, Run};
+use router::task::{Task, Work};
+
+use crate::client::ReplyMode;
+use crate::connection::{Connection, Waiting};
+use crate::transaction;
+use crate::worker::{Flow, SessionRun, Worker};
+
+const NOAUTH: CommandError = CommandError::fixed("NOAUTH Authentication required.");
+
+impl Worker {
+    /// Runs one command of a connection that waits for nothing.
+    pub(crate) fn command(
+        &mut self,
+        connection: &mut Connection,
+        args: Args<'_>,
+        hint: Option<(usize, u64, u16)>,
+        reply: &mut Reply,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        self.command_mark = reply.mark();
+        connection.client.commands += 1;
+        connection.client.active_ms = self.now_ms;
+        let entry = match shared.table.resolve(args) {
+            Ok(entry) => entry,
+            Err(error) => return self.refuse(connection, &error, reply),
+        };
+        connection.client.last_command = Some(entry.number as u16);
+        if let Err(error) = self.admit(connection, entry) {
+            self.stats().rejected(entry.number);
+            return self.refuse(connection, &error, reply);
+        }
+        if connection.client.transaction.is_some() && !transaction::runs_inside_multi(entry) {
+            transaction::queue(connection, args);
+            reply.simple("QUEUED");
+            return self.after_reply(connection, reply);
+        }
+        if shared.monitors.load(Ordering::Relaxed) != 0 {
+            crate::monitor::feed(self, connection, entry, args);
+        }
+        let started = clock::ticks();
+        let errors = reply.errors;
+        let flow = self.start(connection, entry, args, hint, reply);
+        self.settle(connection, entry.number, started, reply.errors - errors, flow, reply);
+    }
+
+    /// Answers with an error instead of running the command. Inside MULTI the transaction is broken by it.
+    fn refuse(&mut self, connection: &mut Connection, error: &CommandError, reply: &mut Reply) {
+        if let Some(transaction) = &mut connection.client.transaction {
+            transaction.broken = true;
+        }
+        reply.error(error.text());
+        self.after_reply(connection, reply);
+    }
+
+    /// What speaks against running a command at all.
+    fn admit(&mut self, connection: &Connection, entry: &Entry<SessionRun>) -> Result<(), CommandError> {
+        let flags = entry.spec.flags;
+        let client = &connection.client;
+        if !client.authenticated && !flags.has(Flags::NO_AUTH) {
+            return Err(NOAUTH);
+        }
+        if client.transaction.is_some() && flags.has(Flags::NO_MULTI) {
+            return Err(CommandError::new(format!(
+                "ERR Command '{}' not allowed inside a transaction",
+                entry.full_name
+            )));
+        }
+        if self.config.maxmemory != 0 && flags.has(Flags::DENYOOM) {
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    /// Starts a command that was admitted.
+    #[inline]
+    fn start(
+        &mut self,
+        connection: &mut Connection,
+        entry: &Entry<SessionRun>,
+        args: Args<'_>,
+        hint: Option<(usize, u64, u16)>,
+        reply: &mut Reply,
+    ) -> Flow {
+        match &entry.run {
+            Run::Data(plan) => {
+                self.engine.surroundings.touch = !connection.client.no_touch;
+                let call = Call {
+                    plan,
+                    keys: entry.spec.keys,
+                    args,
+                    db: connection.client.db,
+                    hint,
+                    connection: connection.reactor_id.to_bits(),
+                };
+                match self.engine.run(call, reply) {
+                    Ran::Done | Ran::Failed => Flow::Done,
+                    Ran::Posted => {
+                        connection.waiting =
+                            Some(Waiting::Task { number: entry.number, ticks: clock::ticks() });
+                        Flow::Wait
+                    }
+                }
+            }
+            Run::Session(run) => self.run_session(connection, *run, args, reply),
+        }
+    }
+
+    /// Runs a session command; a question to all threads becomes what the connection waits for.
+    pub(crate) fn run_session(
+        &mut self,
+        connection: &mut Connection,
+        run: SessionRun,
+        args: Args<'_>,
+        reply: &mut Reply,
+    ) -> Flow {
+        let mark = reply.mark();
+        self.with_cx(connection, |cx| {
+            run(cx, args, reply).unwrap_or_else(|error| {
+                reply.truncate_to(mark);
+                reply.error(error.text());
+                Flow::Done
+            })
+        })
+    }
+
+    /// After a command has run or has been posted: its statistics, and what its flow means.
+    fn settle(
+        &mut self,
+        connection: &mut Connection,
+        number: usize,
+        started: u64,
+        errors: u64,
+        flow: Flow,
+        reply: &mut Reply,
+    ) {
+        match flow {
+            Flow::Wait => return,
+            Flow::Close => connection.closing = true,
+            Flow::Done => {}
+        }
+        let ticks = clock::ticks().wrapping_sub(started);
+        self.stats().ran(number, ticks, errors != 0);
+        self.after_reply(connection, reply);
+    }
+
+    /// CLIENT REPLY: drops the reply of a command that its client does not want.
+    fn after_reply(&mut self, connection: &mut Connection, reply: &mut Reply) {
+        match connection.client.reply_mode {
+            ReplyMode::On => {}
+            ReplyMode::Off => reply.truncate_to(self.command_mark),
+            ReplyMode::Skip => {
+                reply.truncate_to(self.command_mark);
+                connection.client.reply_mode = ReplyMode::On;
+            }
+            ReplyMode::SkipNext => connection.client.reply_mode = ReplyMode::Skip,
+        }
+        reply.proto = connection.client.proto;
+    }
+}
+
+impl Worker {
+    /// A task that was posted comes back: its reply goes out at its place, the connection goes on.
+    pub(crate) fn finished(&mut self, task: Box<Task>) {
+        let mut task = match self.engine.resume(task) {
+            Sent::Posted => return,
+            Sent::Back(task) => task,
+        };
+        self.engine.absorb(&mut task);
+        let id = ConnId::from_bits(task.ticket.connection);
+        let Some(mut connection) = self.take(id) else { return };
+        let Some(Waiting::Task { number, ticks }) = connection.waiting.take() else {
+            panic!("a task came back to a connection that waits for none")
+        };
+        let mut reply = self.take_reply(&connection);
+        self.command_mark = reply.mark();
+        let errors = reply.errors;
+        let flow = match &task.work {
+            Work::Transaction(..) => transaction::finished(self, &mut connection, task, &mut reply),
+            Work::Watch { .. } => transaction::watching(&mut connection, task, &mut reply),
+            _ => {
+                reply.append(&mut task.reply);
+                Flow::Done
+            }
+        };
+        self.settle(&mut connection, number, ticks, reply.errors - errors, flow, &mut reply);
+        self.go_on(connection, reply);
+    }
+
+    /// One more thread has answered the question of a connection of this thread.
+    pub(crate) fn answered(&mut self, connection: u64, answer: crate::broadcast::Answer) {
+        let Some(mut connection) = self.take(ConnId::from_bits(connection)) else { return };
+        let Some(Waiting::Answers(mut gathering)) = connection.waiting.take() else {
+            // It asked, was closed and its slot was reused: impossible, as a generation is part of its name.
+            panic!("an answer came to a connection that asked nothing")
+        };
+        gathering.answers.push(answer);
+        gathering.missing -= 1;
+        if gathering.missing > 0 {
+            connection.waiting = Some(Waiting::Answers(gathering));
+            return self.put_back(connection);
+        }
+        let mut reply = self.take_reply(&connection);
+        self.command_mark = reply.mark();
+        let errors = reply.errors;
+        let finish = gathering.finish;
+        let answers = gathering.answers;
+        let mut flow = self.with_cx(&mut connection, |cx| finish(cx, answers, &mut reply));
+        if flow == Flow::Done && connection.remaining.is_some() {
+            flow = transaction::go_on(self, &mut connection, &mut reply);
+        }
+        let number = usize::from(connection.client.last_command.unwrap_or_default());
+        self.settle(&mut connection, number, clock::ticks(), reply.errors - errors, flow, &mut reply);
+        self.go_on(connection, reply);
+    }
+
+    /// Sends a reply that came late and runs what the connection has gathered meanwhile.
+    fn go_on(&mut self, mut connection: Box<Connection>, mut reply: Reply) {
+        self.flush(&mut connection, &mut reply);
+        self.reply = reply;
+        self.advance(&mut connection);
+        self.put_back(connection);
+    }
+}

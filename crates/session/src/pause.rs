@@ -1,0 +1,27 @@
+//! CLIENT PAUSE: until when commands wait, and which.
+
+use command::Flags;
+use router::table::Entry;
+
+/// A pause of clients; each thread has its own copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// Unix time in ms; commands go on from then on.
+    pub until_ms: u64,
+    /// Every command waits, not only writes.
+    pub all: bool,
+}
+
+impl Pause {
+    /// Whether a command waits while the pause lasts. CLIENT itself never does, so that UNPAUSE gets through.
+    pub fn stops<S>(&self, entry: &Entry<S>, in_transaction: bool) -> bool {
+        if entry.full_name.starts_with("client") {
+            return false;
+        }
+        if self.all {
+            return true;
+        }
+        let writes = entry.spec.flags.any(Flags::WRITE.with(Flags::MAY_REPLICATE));
+        if in_transaction { entry.spec.name == "EXEC" } else { writes }
+    }
+}

@@ -1,0 +1,147 @@
+//! From a set-up to a running server: the shards, one thread with its event loop per core, and their end.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use memory::IndexHint;
+use reactor::{EngineKind, Options, Reactor, clock};
+use router::engine::Engine;
+use router::mailbox::Mailbox;
+use router::published::Published;
+use router::table::Table;
+use router::task::Surroundings;
+use shard::data::{Hints, ShardData};
+use shard::exec::Layout;
+use shard::keyspace::Storage;
+use shard::latch::{Pace, Shards};
+use stdx::hash::Seed;
+use stdx::rng::Rng;
+
+use crate::config::Config;
+use crate::shared::{Message, Peer, Shared, Start};
+use crate::stats::ThreadStats;
+use crate::worker::Worker;
+
+/// Everything a server needs to start.
+pub struct Setup {
+    pub threads: u16,
+    /// A power of two.
+    pub shards: u16,
+    pub databases: u16,
+    pub io_engine: EngineKind,
+    /// Cores to pin the threads to, one each; empty leaves them to the scheduler.
+    pub cores: Vec<usize>,
+    /// Bound and listening.
+    pub listeners: Vec<OwnedFd>,
+    pub config: Arc<Config>,
+    pub start: Start,
+}
+
+/// Builds a server's shared state.
+pub fn prepare(setup: &Setup) -> std::io::Result<Arc<Shared>> {
+    assert!(setup.shards.is_power_of_two(), "the number of shards is a power of two");
+    let arena = memory::Arena::reserve(memory::ARENA_BYTES_MAX)?;
+    // One seed for the life of the process.
+    let seed: &'static Seed = Box::leak(Box::new(Seed::new(random_u64()?)));
+    let layout = Layout { seed, mask: setup.shards - 1, databases: setup.databases };
+    let hints: Hints = (0..usize::from(setup.shards) * usize::from(setup.databases))
+        .map(|_| Arc::new(IndexHint::new(arena)))
+        .collect();
+    let pace = Pace::new(clock::ticks, clock::ns_to_ticks(1000));
+    let make = |id| ShardData::new(id, setup.databases, Storage { arena, seed }, Arc::clone(&hints));
+    let shards = Shards::new(usize::from(setup.shards), pace, make);
+    let table = Table::new(commands::FAMILIES, crate::commands::FAMILIES);
+    let peer = |_| Peer {
+        mailbox: Mailbox::new(),
+        waker: OnceLock::new(),
+        stats: ThreadStats::new(table.count()),
+        connections: AtomicU32::new(0),
+    };
+    let peers = (0..setup.threads).map(peer).collect();
+    Ok(Arc::new(Shared::new(
+        Arc::new(shards),
+        Arc::clone(&hints),
+        Arc::new(Published::new(setup.shards, setup.databases)),
+        layout,
+        arena,
+        table,
+        peers,
+        setup.start.clone(),
+    )))
+}
+
+/// Serves until every thread has been told to stop.
+pub fn serve(shared: &Arc<Shared>, mut setup: Setup) -> Result<(), Box<dyn std::error::Error>> {
+    let mut handles = Vec::new();
+    let listeners = std::mem::take(&mut setup.listeners);
+    let setup = Arc::new(setup);
+    for thread in (1..setup.threads).rev() {
+        let (shared, setup) = (Arc::clone(shared), Arc::clone(&setup));
+        let name = format!("darter-{thread}");
+        handles.push(thread::Builder::new().name(name).spawn(move || {
+            if let Err(error) = run_thread(&shared, &setup, thread, Vec::new()) {
+                // A thread without its event loop holds clients and shards: nothing sensible is left to do.
+                log::error!("Thread {thread} cannot go on: {error}");
+                std::process::exit(1);
+            }
+        })?);
+    }
+    run_thread(shared, &setup, 0, listeners)?;
+    for handle in handles {
+        handle.join().expect("a panic aborts the process");
+    }
+    Ok(())
+}
+
+fn run_thread(
+    shared: &Arc<Shared>,
+    setup: &Setup,
+    thread: u16,
+    listeners: Vec<OwnedFd>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(core) = setup.cores.get(usize::from(thread)) {
+        // Pinning is a help, not a need.
+        let _ = reactor::affinity::pin_current_thread(*core);
+    }
+    let (mut reactor, choice) = Reactor::new(setup.io_engine, Options::default())?;
+    if thread == 0 {
+        if let Some(reason) = &choice.reason {
+            log::warn!("io_uring is not used, epoll is: {reason}");
+        }
+        shared.io_engine.set(choice.name()).expect("only the first thread sets the engine's name");
+    }
+    for (token, listener) in (0..).zip(listeners) {
+        reactor.listen(listener, token)?;
+    }
+    let peer = &shared.peers[usize::from(thread)];
+    assert!(peer.waker.set(reactor.waker()).is_ok(), "a thread starts once");
+    let surroundings = Surroundings {
+        layout: shared.layout,
+        settings: Arc::new(crate::worker::settings(&setup.config)),
+        published: Arc::clone(&shared.published),
+        hints: Arc::clone(&shared.hints),
+        now_ms: clock::unix_ms(),
+        touch: true,
+        journaling: false,
+    };
+    let home = {
+        let shared = Arc::clone(shared);
+        Arc::new(move |task: Box<router::task::Task>| {
+            shared.send(task.ticket.thread, Message::Finished(task))
+        })
+    };
+    let rng = Rng::new(random_u64()?);
+    let engine = Engine::new(thread, Arc::clone(&shared.shards), surroundings, rng, home);
+    Worker::new(Arc::clone(shared), engine, reactor, Arc::clone(&setup.config)).run()?;
+    Ok(())
+}
+
+/// A number nobody can guess.
+fn random_u64() -> std::io::Result<u64> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,119 @@
+//! What all threads share: the shards, the command table, and how to reach one another.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use reactor::Waker;
+use router::mailbox::Mailbox;
+use router::published::Published;
+use router::table::Table;
+use router::task::Task;
+use shard::data::{Hints, ShardData};
+use shard::exec::Layout;
+use shard::latch::Shards;
+
+use crate::broadcast::{Answer, Question};
+use crate::client::Addresses;
+use crate::stats::ThreadStats;
+use crate::worker::SessionRun;
+
+/// What one thread sends to another.
+pub enum Message {
+    /// A posted task comes back to the thread of its connection.
+    Finished(Box<Task>),
+    /// A connection that the accepting thread gives to this one.
+    Adopt(OwnedFd, Addresses),
+    Question(Question),
+    /// The answer to a question of this thread's connection.
+    Answer(u64, Answer),
+    /// A command to show to this thread's MONITOR clients.
+    Monitored(Arc<[u8]>),
+    /// Stop serving and end the thread.
+    Stop,
+}
+
+/// One thread as the others see it.
+pub struct Peer {
+    pub mailbox: Mailbox<Message>,
+    pub waker: OnceLock<Waker>,
+    pub stats: ThreadStats,
+    /// Connections that the thread has or was given.
+    pub connections: AtomicU32,
+}
+
+/// What all threads share.
+pub struct Shared {
+    pub shards: Arc<Shards<ShardData>>,
+    pub hints: Hints,
+    pub published: Arc<Published>,
+    pub layout: Layout,
+    pub arena: &'static memory::Arena,
+    pub table: Table<SessionRun>,
+    pub peers: Box<[Peer]>,
+    client_id_last: AtomicU64,
+    /// Number of MONITOR clients of all threads: read by every command, written when one comes or goes.
+    pub monitors: AtomicU32,
+    pub stopping: AtomicBool,
+    pub start: Start,
+    /// `uring` or `epoll`.
+    pub io_engine: OnceLock<&'static str>,
+}
+
+/// Facts of this run of the server.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub run_id: String,
+    pub unix_ms: u64,
+    pub executable: String,
+    pub config_file: Option<String>,
+}
+
+impl Shared {
+    pub fn new(
+        shards: Arc<Shards<ShardData>>,
+        hints: Hints,
+        published: Arc<Published>,
+        layout: Layout,
+        arena: &'static memory::Arena,
+        table: Table<SessionRun>,
+        peers: Box<[Peer]>,
+        start: Start,
+    ) -> Self {
+        Self {
+            shards,
+            hints,
+            published,
+            layout,
+            arena,
+            table,
+            peers,
+            client_id_last: AtomicU64::new(0),
+            monitors: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            start,
+            io_engine: OnceLock::new(),
+        }
+    }
+
+    /// Sends a message to a thread and wakes it if it sleeps.
+    pub fn send(&self, thread: u16, message: Message) {
+        let peer = &self.peers[usize::from(thread)];
+        if peer.mailbox.push(message)
+            && let Some(waker) = peer.waker.get()
+        {
+            waker.wake();
+        }
+    }
+
+    /// A client id that was never used before.
+    pub fn next_client_id(&self) -> u64 {
+        // Relaxed: only the number's uniqueness counts. One per connection, not per command.
+        self.client_id_last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The number of clients of all threads.
+    pub fn connected(&self) -> u32 {
+        self.peers.iter().map(|peer| peer.connections.load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,412 @@
+//! One thread of the server: its event loop, its connections, and the commands that they send.
+//!
+//! HOT: `process` and what it calls for a data command; no allocation, no lock, no syscall, no log.
+//!
+//! ```text
+//!   reactor --Data--> connection --parse--> window of commands
+//!                                             1. look up, hash keys, prefetch buckets
+//!                                             2. prefetch entries
+//!                                             3. run in order, replies into one buffer --send--> reactor
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use command::CommandError;
+use reactor::{ConnId, Event, Reactor, clock};
+use resp::{Args, Mark, ParseLimits, Partial, Reply, Span};
+use router::engine::Engine;
+use router::task::Ticket;
+use shard::settings::{Policy, Settings};
+
+use crate::background::Background;
+use crate::broadcast::{Ask, Finish, Gathering, Question};
+use crate::client::Client;
+use crate::config::Config;
+use crate::connection::{Connection, Parsed, Waiting};
+use crate::pause::Pause;
+use crate::shared::{Message, Peer, Shared};
+use crate::stats::ThreadStats;
+use crate::transaction::Remaining;
+
+/// A command about the connection or the server itself.
+pub type SessionRun = fn(&mut Cx<'_>, Args<'_>, &mut Reply) -> Result<Flow, CommandError>;
+
+/// What a session command works with.
+pub struct Cx<'a> {
+    pub client: &'a mut Client,
+    pub worker: &'a mut Worker,
+    /// The connection as other threads can name it.
+    pub ticket: Ticket,
+    /// What the connection must wait for, once the command returns [`Flow::Wait`].
+    pub(crate) waits: &'a mut Option<Waiting>,
+    /// The EXEC that is under way.
+    pub(crate) remaining: &'a mut Option<Box<Remaining>>,
+}
+
+/// What a session command means for its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The reply is written.
+    Done,
+    /// The reply is written; the connection ends once it is sent.
+    Close,
+    /// The connection waits; the reply comes later.
+    Wait,
+}
+
+impl Cx<'_> {
+    /// Asks every thread; `finish` writes the reply when all have answered. At most one question per command.
+    pub fn broadcast(&mut self, ask: Ask, finish: Finish) -> Flow {
+        let shared = Arc::clone(&self.worker.shared);
+        for thread in 0..self.worker.threads() {
+            shared
+                .send(thread, Message::Question(Question { ask: Arc::clone(&ask), from: Some(self.ticket) }));
+        }
+        let gathering = Gathering { answers: Vec::new(), missing: shared.peers.len(), finish };
+        self.wait_for(Waiting::Answers(Box::new(gathering)))
+    }
+
+    /// The connection waits; at most once per command.
+    pub(crate) fn wait_for(&mut self, waiting: Waiting) -> Flow {
+        assert!(self.waits.is_none(), "a command waits for one thing");
+        *self.waits = Some(waiting);
+        Flow::Wait
+    }
+}
+
+/// Commands parsed ahead of execution, so that the memory misses of one window overlap.
+const WINDOW: usize = 64;
+
+/// Bytes of replies after which they are handed to the socket although the window is not done.
+const REPLY_CHUNK: usize = 64 << 10;
+
+/// One thread of the server.
+pub struct Worker {
+    pub shared: Arc<Shared>,
+    pub engine: Engine,
+    pub reactor: Reactor,
+    /// Unix time in ms, read once per turn of the loop.
+    pub now_ms: u64,
+    /// The settings, replaced as a whole by CONFIG SET.
+    pub config: Arc<Config>,
+    pub parse_limits: ParseLimits,
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    pub background: Background,
+    pub pause: Pause,
+    pub(crate) reply: Reply,
+    /// Where the reply of the command that runs now begins.
+    pub(crate) command_mark: Mark,
+    /// The words of an inline command that used quotes.
+    unquoted: Vec<u8>,
+    spans: Vec<Span>,
+    window: Vec<Parsed>,
+    pub(crate) stop: bool,
+}
+
+impl Worker {
+    pub fn new(shared: Arc<Shared>, engine: Engine, reactor: Reactor, config: Arc<Config>) -> Self {
+        let parse_limits = parse_limits(&config);
+        Self {
+            shared,
+            engine,
+            reactor,
+            now_ms: clock::unix_ms(),
+            config,
+            parse_limits,
+            connections: Vec::new(),
+            background: Background::default(),
+            pause: Pause::default(),
+            reply: Reply::default(),
+            command_mark: Reply::default().mark(),
+            unquoted: Vec::new(),
+            spans: Vec::new(),
+            window: Vec::new(),
+            stop: false,
+        }
+    }
+
+    /// Works with other settings from now on.
+    pub fn configure(&mut self, config: Arc<Config>) {
+        self.parse_limits = parse_limits(&config);
+        self.engine.surroundings.settings = Arc::new(settings(&config));
+        self.config = config;
+    }
+
+    /// Number of threads of the server.
+    pub fn threads(&self) -> u16 {
+        u16::try_from(self.shared.peers.len()).expect("there are fewer than 65,536 threads")
+    }
+
+    /// This thread's number.
+    pub fn id(&self) -> u16 {
+        self.engine.thread
+    }
+
+    /// What this thread counts.
+    pub fn stats(&self) -> &ThreadStats {
+        &self.me().stats
+    }
+
+    pub(crate) fn me(&self) -> &Peer {
+        &self.shared.peers[usize::from(self.engine.thread)]
+    }
+
+    /// Every connection of this thread but the one whose command runs now.
+    pub fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.connections.iter_mut().filter_map(|slot| slot.as_deref_mut())
+    }
+
+    /// Serves until told to stop.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        while !self.stop {
+            let timeout = self.timeout();
+            self.reactor.turn(timeout)?;
+            self.me().mailbox.awake();
+            self.now_ms = clock::unix_ms();
+            self.engine.surroundings.now_ms = self.now_ms;
+            while let Some(event) = self.reactor.next_event() {
+                self.event(event);
+            }
+            self.read_mail();
+            self.engine.drain_duty();
+            crate::background::run(self);
+        }
+        self.close_all();
+        Ok(())
+    }
+
+    /// How long the loop may wait for events: not at all while there is something to do. Announces the sleep, so that whoever
+    /// sends a message from now on wakes this thread.
+    fn timeout(&mut self) -> Option<Duration> {
+        if self.engine.has_duty() || !self.me().mailbox.prepare_sleep() {
+            return Some(Duration::ZERO);
+        }
+        Some(self.background.wait(self.now_ms))
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Accepted { listener, socket } => crate::accept::accepted(self, listener, socket),
+            Event::Data { conn, input } => self.data(conn, &input),
+            Event::Closed { conn, error: _ } => self.closed(conn),
+            Event::Drained { conn } => self.drained(conn),
+            Event::Woken => {}
+            Event::AcceptFailed { error, .. } => log::warn!("Accepting a connection failed: {error}"),
+        }
+    }
+
+    /// Bytes from a client.
+    fn data(&mut self, id: ConnId, input: &[u8]) {
+        let Some(mut connection) = self.take(id) else { return };
+        connection.client.bytes_in += input.len() as u64;
+        self.stats().net_input.add(input.len() as u64);
+        if connection.closing {
+            return self.put_back(connection);
+        }
+        if connection.waiting.is_some() || !connection.input.is_empty() {
+            connection.input.extend_from_slice(input);
+            if connection.waiting.is_none() {
+                self.advance(&mut connection);
+            } else {
+                self.check_query_buffer(&mut connection);
+            }
+        } else {
+            let consumed = self.process(&mut connection, input);
+            if consumed < input.len() && !connection.closing {
+                gather(&mut connection, &input[consumed..]);
+                self.check_query_buffer(&mut connection);
+            }
+        }
+        self.put_back(connection);
+    }
+
+    /// Runs what a connection has gathered.
+    pub(crate) fn advance(&mut self, connection: &mut Connection) {
+        if connection.waiting.is_some() || connection.closing {
+            return;
+        }
+        let mut input = std::mem::take(&mut connection.input);
+        let consumed = self.process(connection, &input);
+        if connection.closing || consumed == input.len() {
+            input.clear();
+        } else {
+            input.drain(..consumed);
+        }
+        if input.is_empty() {
+            // An idle connection owns no buffer.
+            return self.finish_if_eof(connection);
+        }
+        connection.input = input;
+        self.check_query_buffer(connection);
+        self.finish_if_eof(connection);
+    }
+
+    /// A client whose input ended is closed once everything whole that it sent has been answered.
+    fn finish_if_eof(&mut self, connection: &mut Connection) {
+        if connection.eof && connection.waiting.is_none() {
+            connection.closing = true;
+        }
+    }
+
+    /// Parses and runs commands from `buffer` until it ends, or the connection must wait or close. Gives the number of bytes
+    /// consumed.
+    fn process(&mut self, connection: &mut Connection, buffer: &[u8]) -> usize {
+        let mut consumed = 0;
+        let mut spans = std::mem::take(&mut self.spans);
+        let mut window = std::mem::take(&mut self.window);
+        let mut reply = std::mem::replace(&mut self.reply, Reply::new(connection.client.proto));
+        reply.proto = connection.client.proto;
+        while consumed < buffer.len() && connection.waiting.is_none() && !connection.closing {
+            let rest = &buffer[consumed..];
+            spans.clear();
+            window.clear();
+            let parsed = self.parse_window(connection, rest, &mut spans, &mut window);
+            self.prefetch(connection, rest, &spans, &mut window);
+            let done = self.run_window(connection, rest, &spans, &window, &mut reply);
+            consumed += done;
+            if window.last().is_some_and(|last| last.end != done) {
+                // What was parsed behind the last command that ran will be parsed again, from the beginning of a command.
+                connection.partial = Partial::default();
+            }
+            match parsed {
+                Ok(true) => {}
+                Ok(false) => {
+                    let all = window.last().map_or(0, |last| last.end);
+                    if done == all {
+                        break;
+                    }
+                }
+                Err(error)
+                    if window.last().is_none_or(|last| last.end == done) && connection.waiting.is_none() =>
+                {
+                    self.protocol_error(connection, &error, &mut reply);
+                }
+                Err(_) => {}
+            }
+        }
+        self.flush(connection, &mut reply);
+        self.reply = reply;
+        self.spans = spans;
+        self.window = window;
+        consumed
+    }
+
+    /// Parses up to a window of commands. True: there may be more behind them; false: the rest is no whole command.
+    fn parse_window(
+        &mut self,
+        connection: &mut Connection,
+        buffer: &[u8],
+        spans: &mut Vec<Span>,
+        window: &mut Vec<Parsed>,
+    ) -> Result<bool, resp::ProtocolError> {
+        let mut at = 0;
+        self.parse_limits.authenticated = connection.client.authenticated;
+        while at < buffer.len() && window.len() < WINDOW {
+            let first = spans.len();
+            match resp::parse(&buffer[at..], &mut connection.partial, spans, &self.parse_limits)? {
+                None => return Ok(false),
+                Some(taken) => {
+                    let unquoted = connection.partial.take_unquoted();
+                    if unquoted.is_none() {
+                        let offset = u32::try_from(at).expect("a query buffer is below 4 GiB");
+                        spans[first..].iter_mut().for_each(|span| span.start += offset);
+                    }
+                    at += taken;
+                    window.push(Parsed {
+                        spans_start: u32::try_from(first).expect("fewer words than bytes"),
+                        spans_len: u32::try_from(spans.len() - first).expect("fewer words than bytes"),
+                        end: at,
+                        hint: None,
+                    });
+                    if let Some(unquoted) = unquoted {
+                        // The words of this command stand in a buffer of their own: it ends the window.
+                        self.unquoted = unquoted;
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(at < buffer.len())
+    }
+
+    /// First pass over a window: hash the keys and ask for their memory, so that the misses overlap.
+    fn prefetch(&mut self, connection: &Connection, buffer: &[u8], spans: &[Span], window: &mut [Parsed]) {
+        let layout = self.engine.surroundings.layout;
+        let db = connection.client.db;
+        let in_buffer = window.len() - usize::from(!self.unquoted.is_empty());
+        for parsed in &mut window[..in_buffer] {
+            let args = parsed.args(buffer, spans);
+            let Some(entry) = args.get(0).and_then(|name| self.shared.table.find(name)) else { continue };
+            if entry.only_key == 0 || entry.only_key >= args.len() {
+                continue;
+            }
+            let key = layout.key(&args[entry.only_key]);
+            parsed.hint = Some((entry.only_key, key.hash, key.shard));
+            self.engine.prefetch_bucket(key.shard, db, key.hash);
+        }
+        if window.len() > 1 {
+            for (_, hash, shard) in window.iter().filter_map(|parsed| parsed.hint) {
+                self.engine.prefetch_entry(shard, db, hash);
+            }
+        }
+    }
+
+    /// Runs the commands of a window in order. Gives the bytes of those that were consumed.
+    fn run_window(
+        &mut self,
+        connection: &mut Connection,
+        buffer: &[u8],
+        spans: &[Span],
+        window: &[Parsed],
+        reply: &mut Reply,
+    ) -> usize {
+        let mut done = 0;
+        let unquoted = std::mem::take(&mut self.unquoted);
+        for (index, parsed) in window.iter().enumerate() {
+            let alone = !unquoted.is_empty() && index + 1 == window.len();
+            let args = parsed.args(if alone { &unquoted } else { buffer }, spans);
+            if args.len() > 0 {
+                if self.must_pause(connection, args) {
+                    break;
+                }
+                self.command(connection, args, parsed.hint, reply);
+            }
+            done = parsed.end;
+            if reply.bytes.len() >= REPLY_CHUNK || !reply.shared.is_empty() {
+                self.flush(connection, reply);
+            }
+            if connection.waiting.is_some() || connection.closing {
+                break;
+            }
+        }
+        done
+    }
+}
+
+/// Keeps bytes that are no whole command yet. Room is made for the whole word that is arriving, in bounded steps: its length is only
+/// the client's claim.
+fn gather(connection: &mut Connection, bytes: &[u8]) {
+    let wanted = connection.partial.bytes_wanted().min(GATHER_STEP);
+    connection.input.reserve(bytes.len() + wanted);
+    connection.input.extend_from_slice(bytes);
+}
+
+/// Bytes reserved ahead for a word that is arriving.
+const GATHER_STEP: usize = 1 << 20;
+
+/// What a client may send, by the settings.
+fn parse_limits(config: &Config) -> ParseLimits {
+    ParseLimits { bulk_len_max: config.proto_max_bulk_len, ..ParseLimits::default() }
+}
+
+/// What command functions look at, by the settings.
+pub fn settings(config: &Config) -> Settings {
+    Settings {
+        proto_max_bulk_len: config.proto_max_bulk_len,
+        policy: Policy::named(config.maxmemory_policy).expect("the configuration knows the policies"),
+        lfu_log_factor: config.lfu_log_factor,
+        lfu_decay_time: config.lfu_decay_time,
+        lazyfree_user_flush: config.lazyfree_lazy_user_flush,
+    }
+}

@@ -1,0 +1,103 @@
+//! What the latch of a shard protects: its databases, and the counters a thread keeps while it runs commands.
+
+use std::sync::Arc;
+
+use memory::IndexHint;
+
+use crate::ShardId;
+use crate::keyspace::{Keyspace, Storage};
+use crate::lazyfree::LazyFree;
+
+/// The hints of every shard's databases, shard-major: what others may prefetch without entering.
+pub type Hints = Arc<[Arc<IndexHint>]>;
+
+/// Everything one shard owns.
+pub struct ShardData {
+    pub id: ShardId,
+    storage: Storage,
+    databases: Box<[Option<Box<Keyspace>>]>,
+    hints: Hints,
+    /// Keyspaces that FLUSHDB and FLUSHALL detached; freed in slices by the shard's home thread.
+    pub detached: LazyFree,
+    /// Stamp of the last write to this shard: see `docs/journal.md`.
+    pub stamp_last: u64,
+}
+
+impl ShardData {
+    /// `hints` has an element for each database of each shard.
+    pub fn new(id: ShardId, databases: u16, storage: Storage, hints: Hints) -> Self {
+        let databases = (0..databases).map(|_| None).collect();
+        Self { id, storage, databases, hints, detached: LazyFree::default(), stamp_last: 0 }
+    }
+
+    /// Database `db` of this shard, made on first use.
+    #[inline]
+    pub fn keyspace(&mut self, db: u16) -> &mut Keyspace {
+        let Self { id, storage, databases, hints, .. } = self;
+        let number = usize::from(*id) * databases.len() + usize::from(db);
+        databases[usize::from(db)].get_or_insert_with(|| {
+            let mut keyspace = Box::new(Keyspace::new(*storage));
+            keyspace.set_hint(Some(Arc::clone(&hints[number])));
+            keyspace
+        })
+    }
+
+    /// Database `db`, if anything was ever written to it.
+    #[inline]
+    pub fn existing(&mut self, db: u16) -> Option<&mut Keyspace> {
+        self.databases[usize::from(db)].as_deref_mut()
+    }
+
+    /// Every database in use with its number.
+    pub fn in_use(&mut self) -> impl Iterator<Item = (u16, &mut Keyspace)> {
+        (0..).zip(self.databases.iter_mut()).filter_map(|(db, keyspace)| Some((db, keyspace.as_deref_mut()?)))
+    }
+
+    /// Exchanges what two databases hold. Watched keys of both that are there before or after count as changed.
+    pub fn swap(&mut self, a: u16, b: u16) {
+        if a == b || self.existing(a).is_none() && self.existing(b).is_none() {
+            return;
+        }
+        self.keyspace(a);
+        self.keyspace(b);
+        let Ok([a, b]) = self.databases.get_disjoint_mut([usize::from(a), usize::from(b)]) else {
+            panic!("two different databases below their number")
+        };
+        if let (Some(a), Some(b)) = (a, b) {
+            a.touch_watched(Some(b));
+            b.touch_watched(Some(a));
+            a.swap(b);
+        }
+    }
+
+    /// Empties a database: what it held waits in `detached` to be freed in slices. Gives the number of keys that it held.
+    pub fn detach(&mut self, db: u16) -> u64 {
+        let Some(keyspace) = self.existing(db) else { return 0 };
+        let keys = keyspace.len();
+        if keys > 0 {
+            keyspace.touch_watched(None);
+            let detached = Box::new(keyspace.detach());
+            self.detached.push(detached);
+        }
+        keys
+    }
+}
+
+/// What a thread counts while it runs data commands; each thread has its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub keyspace_hits: u64,
+    pub keyspace_misses: u64,
+    pub expired_keys: u64,
+    pub evicted_keys: u64,
+}
+
+impl Counters {
+    /// Adds what was counted elsewhere, by a command that another thread ran for this one.
+    pub fn add(&mut self, other: Self) {
+        self.keyspace_hits += other.keyspace_hits;
+        self.keyspace_misses += other.keyspace_misses;
+        self.expired_keys += other.expired_keys;
+        self.evicted_keys += other.evicted_keys;
+    }
+}

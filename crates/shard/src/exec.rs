@@ -1,0 +1,192 @@
+//! What a command function gets: the shards that were entered for it, the time, chance and limits.
+//!
+//! HOT: no allocation, no lock, no syscall, no log on the way of a single-key command.
+
+use command::{Effect, Record};
+use resp::Args;
+use stdx::hash::Seed;
+use stdx::rng::Rng;
+
+use crate::ShardId;
+use crate::access::{self, Access};
+use crate::data::{Counters, ShardData};
+use crate::keyspace::{Entry, Key, Keyspace, Place};
+use crate::latch::Entered;
+use crate::settings::Settings;
+
+/// How keys map to hashes and shards; the same for the whole process.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Seed of the keys' hashes: random per process, so that nobody can flood a bucket.
+    pub seed: &'static Seed,
+    /// Number of shards - 1; the number is a power of two.
+    pub mask: u16,
+    /// Number of databases.
+    pub databases: u16,
+}
+
+impl Layout {
+    /// The key with its hash and its shard.
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: stdx::hash::hash64(self.seed, bytes), shard: self.shard_of(bytes) }
+    }
+
+    /// The shard of a key.
+    #[inline]
+    pub fn shard_of(&self, key: &[u8]) -> ShardId {
+        stdx::slot::slot_of(key) & self.mask
+    }
+}
+
+/// The shards that are entered.
+pub enum Held<'a> {
+    None,
+    One(ShardId, &'a mut ShardData),
+    Several(Entered<'a, ShardData>),
+}
+
+/// What a command function works with.
+pub struct Exec<'a> {
+    /// Unix time in ms; stands still for the whole command, in a transaction for all of its commands.
+    pub now_ms: u64,
+    /// The client's selected database.
+    pub db: u16,
+    pub layout: Layout,
+    pub settings: &'a Settings,
+    pub rng: &'a mut Rng,
+    pub counters: &'a mut Counters,
+    /// False for a client in CLIENT NO-TOUCH mode: reads leave the LRU/LFU metadata alone.
+    pub touch: bool,
+    /// Whether a journal listens, so that rewritten effects are worth building.
+    pub journaling: bool,
+    /// The key at word `hint.0`, hashed before the shard was entered.
+    pub hint: Option<(usize, u64, ShardId)>,
+    /// Number of keys per database over all shards, as published (DBSIZE).
+    pub keys_published: &'a dyn Fn(u16) -> u64,
+    /// Set when a database other than `db` was entered.
+    pub elsewhere: bool,
+    pub held: Held<'a>,
+}
+
+impl<'a> Exec<'a> {
+    /// Word `index` of the command as a key.
+    #[inline]
+    pub fn key<'k>(&self, args: Args<'k>, index: usize) -> Key<'k> {
+        let bytes = args.get(index).expect("the command's arity was checked");
+        match self.hint {
+            Some((at, hash, shard)) if at == index => Key { bytes, hash, shard },
+            _ => self.layout.key(bytes),
+        }
+    }
+
+    /// The data of an entered shard; a shard that was not entered is our own bug.
+    #[inline]
+    pub fn shard(&mut self, id: ShardId) -> &mut ShardData {
+        match &mut self.held {
+            Held::One(held, data) if *held == id => data,
+            Held::Several(entered) => entered.get(id),
+            _ => panic!("shard {id} was not entered for this command"),
+        }
+    }
+
+    /// The identifiers of the shards that were entered, ascending.
+    pub fn shards(&self) -> Vec<ShardId> {
+        match &self.held {
+            Held::None => Vec::new(),
+            Held::One(id, _) => vec![*id],
+            Held::Several(entered) => entered.ids().collect(),
+        }
+    }
+
+    /// The keyspace of `key` in the client's database.
+    #[inline]
+    pub fn keyspace(&mut self, key: Key<'_>) -> &mut Keyspace {
+        self.keyspace_in(self.db, key)
+    }
+
+    /// The keyspace of `key` in database `db`, which must be below `layout.databases`.
+    #[inline]
+    pub fn keyspace_in(&mut self, db: u16, key: Key<'_>) -> &mut Keyspace {
+        self.elsewhere |= db != self.db;
+        self.shard(key.shard).keyspace(db)
+    }
+
+    /// Looks a key up for reading: counts a hit or a miss, notes the access for LRU/LFU. An expired key is removed and not found.
+    #[inline]
+    pub fn read(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        match self.locate(key) {
+            None => {
+                self.counters.keyspace_misses += 1;
+                None
+            }
+            Some(place) => {
+                self.counters.keyspace_hits += 1;
+                Some(self.keyspace(key).entry(place))
+            }
+        }
+    }
+
+    /// Looks a key up before a write: as [`Self::read`], without counting hits and misses.
+    #[inline]
+    pub fn find(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        let place = self.locate(key)?;
+        Some(self.keyspace(key).entry(place))
+    }
+
+    /// Looks a key up in database `db` without noting the access (OBJECT, TTL, TYPE, EXISTS of another database).
+    pub fn peek_in(&mut self, db: u16, key: Key<'_>) -> Option<Entry<'_>> {
+        let place = self.alive(db, key)?;
+        Some(self.keyspace_in(db, key).entry(place))
+    }
+
+    /// As [`Self::peek_in`], in the client's database.
+    pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        self.peek_in(self.db, key)
+    }
+
+    /// The access metadata that a new entry gets under the current policy.
+    #[inline]
+    pub fn access_new(&self) -> Option<Access> {
+        access::new(self.settings.policy, self.now_ms)
+    }
+
+    /// Where a key of the client's database is, its use noted.
+    #[inline]
+    fn locate(&mut self, key: Key<'_>) -> Option<Place> {
+        let place = self.alive(self.db, key)?;
+        if self.settings.policy.keeps_access() && self.touch {
+            Some(self.note_access(key, place))
+        } else {
+            Some(place)
+        }
+    }
+
+    /// Where a key is that has not expired; an expired one is removed.
+    #[inline]
+    fn alive(&mut self, db: u16, key: Key<'_>) -> Option<Place> {
+        let now_ms = self.now_ms;
+        self.elsewhere |= db != self.db;
+        let keyspace = self.shard(key.shard).existing(db)?;
+        let place = keyspace.place(key)?;
+        if !keyspace.entry(place).is_expired(now_ms) {
+            return Some(place);
+        }
+        keyspace.remove(key);
+        self.counters.expired_keys += 1;
+        None
+    }
+
+    fn note_access(&mut self, key: Key<'_>, place: Place) -> Place {
+        let (settings, now_ms) = (self.settings, self.now_ms);
+        let before = self.keyspace(key).entry(place).access();
+        match access::used(settings, before, now_ms, self.rng) {
+            Some(access) => self.keyspace(key).set_access(place, access),
+            None => place,
+        }
+    }
+
+    /// An effect that is not the command itself: `build` gives the records and is only called while a journal listens.
+    pub fn rewritten(&self, build: impl FnOnce() -> Vec<Record>) -> Effect {
+        if self.journaling { Effect::Rewritten(build().into_boxed_slice()) } else { Effect::AsIs }
+    }
+}
