@@ -2,6 +2,8 @@
 //!
 //! HOT: no allocation; results are written to a buffer of the caller.
 
+mod shortest;
+
 /// Longest decimal text of an `i64`: a sign and 19 digits.
 pub const I64_LEN_MAX: usize = 20;
 
@@ -124,10 +126,9 @@ fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
     (!value.is_nan()).then_some(value)
 }
 
-/// Text of `value` as replies carry it: an integer of up to 2^62 exactly; else the shortest digits that read back
-/// as the same double, plain where that is short, otherwise as `d.ddde+NN`; `inf`, `-inf`, `nan`, `-0`.
+/// Text of `value` as replies carry it: an integer of up to 2^62 exactly; else few digits that read back as the
+/// same double, plain where that is short, otherwise as `d.ddde+NN`; `inf`, `-inf`, `nan`, `-0`.
 pub fn format_f64(value: f64, buffer: &mut [u8; F64_LEN_MAX]) -> &[u8] {
-    use std::io::Write;
     if !value.is_finite() {
         return match value {
             f64::INFINITY => b"inf",
@@ -142,33 +143,27 @@ pub fn format_f64(value: f64, buffer: &mut [u8; F64_LEN_MAX]) -> &[u8] {
         buffer[..digits.len()].copy_from_slice(digits);
         return &buffer[..digits.len()];
     }
-    // Shortest digits come from the standard library as `d.ddde-NN`.
-    let mut scientific = [0; F64_LEN_MAX];
-    let mut rest = &mut scientific[..];
-    write!(rest, "{:e}", value.abs()).expect("17 digits, a point and an exponent fit in 32 bytes");
-    let left = rest.len();
-    let len = place_digits(value.is_sign_negative(), &scientific[..F64_LEN_MAX - left], buffer);
+    let mut digits = [0; shortest::DIGITS_MAX];
+    let (count, scale) = match value.abs() {
+        0.0 => {
+            digits[0] = b'0';
+            (1, 0)
+        }
+        magnitude => shortest::digits(magnitude, &mut digits),
+    };
+    let len = place_digits(value.is_sign_negative(), &digits[..count], scale, buffer);
     &buffer[..len]
 }
 
-/// Rewrites `d.ddde-NN` into the form that replies carry; returns its length.
-fn place_digits(negative: bool, scientific: &[u8], buffer: &mut [u8; F64_LEN_MAX]) -> usize {
-    let e = scientific.iter().position(|&byte| byte == b'e').expect("scientific form has an exponent");
-    let exponent = parse_i64(&scientific[e + 1..]).expect("the exponent is a plain integer") as i32;
-    let mut digits = [0; 17];
-    let mut count = 0;
-    for &byte in scientific[..e].iter().filter(|byte| byte.is_ascii_digit()) {
-        digits[count] = byte;
-        count += 1;
-    }
-    let digits = &digits[..count];
+/// Writes the number digits * 10^scale, plain if that is short; returns the length.
+fn place_digits(negative: bool, digits: &[u8], scale: i32, buffer: &mut [u8; F64_LEN_MAX]) -> usize {
+    let count = digits.len();
+    let exponent = scale + count as i32 - 1;
     let mut out = Writer { buffer, len: 0 };
     if negative {
         out.put(b"-");
     }
-    // value = digits * 10^scale
-    let scale = exponent + 1 - count as i32;
-    if scale >= 0 && exponent < count as i32 + 7 {
+    if scale >= 0 && exponent.abs() < count as i32 + 7 {
         out.put(digits);
         out.zeros(scale as usize);
     } else if scale < 0 && (scale > -7 || exponent.abs() < 4) {
@@ -183,8 +178,10 @@ fn place_digits(negative: bool, scientific: &[u8], buffer: &mut [u8; F64_LEN_MAX
             out.put(fraction);
         }
     } else {
+        // No more than 18 digits and sign.
+        let digits = &digits[..count.min(18 - usize::from(negative))];
         out.put(&digits[..1]);
-        if count > 1 {
+        if digits.len() > 1 {
             out.put(b".");
             out.put(&digits[1..]);
         }

@@ -71,3 +71,121 @@ fn doubles_round_trip() {
         assert_eq!(text.parse::<f64>().unwrap().to_bits(), value.to_bits(), "{text}");
     }
 }
+
+/// Recorded from valkey-server 9.1.2: the bits of a double, and RESP3's text of it.
+#[test]
+fn recorded_doubles() {
+    let mut checked = 0;
+    for line in include_str!("vectors.txt").lines() {
+        let (bits, text) = line.split_once(' ').unwrap();
+        assert_eq!(f64_text(f64::from_bits(u64::from_str_radix(bits, 16).unwrap())), text, "{bits}");
+        checked += 1;
+    }
+    assert!(checked >= 300);
+}
+
+#[test]
+fn doubles_where_the_form_changes() {
+    for (value, text) in [
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (f64::NAN, "nan"),
+        (-f64::NAN, "nan"),
+        (f64::INFINITY, "inf"),
+        (f64::NEG_INFINITY, "-inf"),
+        (0.1, "0.1"),
+        (1.0 / 3.0, "0.3333333333333333"),
+        (0.0376908, "0.037690800000000003"),
+        (1e-4, "0.0001"),
+        (1e-5, "0.00001"),
+        (1e-6, "0.000001"),
+        (1e-7, "1e-7"),
+        (1.5e-5, "0.000015"),
+        (1.234e-6, "1.234e-6"),
+        (1e17, "100000000000000000"),
+        (1e18, "1000000000000000000"),
+        (1e19, "1e+19"),
+        (4611686018427387904.0, "4611686018427387904"),
+        (-4611686018427387904.0, "-4611686018427387904"),
+        (9223372036854775808.0, "9223372036854776000"),
+        (18446744073709551616.0, "18446744073709552000"),
+        (1.234567e21, "1.234567e+21"),
+        (1e100, "1e+100"),
+        (5e-324, "5e-324"),
+        (f64::MAX, "1.7976931348623157e+308"),
+        (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
+    ] {
+        assert_eq!(f64_text(value), text);
+    }
+}
+
+#[test]
+fn doubles_as_clients_write_them() {
+    // Each compared with ZADD of valkey-server 9.1.2.
+    for (text, value) in [
+        ("+5", 5.0),
+        ("-5", -5.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("1E+5", 1e5),
+        ("00012", 12.0),
+        ("-0", -0.0),
+        ("0e9999999999999", 0.0),
+        ("-00.00e5", -0.0),
+        ("4.9e-324", 5e-324),
+        ("2.5e-324", 5e-324),
+        ("1.7976931348623158e308", f64::MAX),
+        ("9007199254740993", 9007199254740992.0),
+        ("123456789012345678", 123456789012345680.0),
+        ("+inf", f64::INFINITY),
+        ("-Infinity", f64::NEG_INFINITY),
+        ("INF", f64::INFINITY),
+    ] {
+        assert_eq!(parse_f64(text.as_bytes()).map(f64::to_bits), Some(value.to_bits()), "{text}");
+    }
+    for text in [
+        "",
+        " 1",
+        "1 ",
+        "\t1",
+        "1\0",
+        "nan",
+        "-nan",
+        "infinit",
+        "infinity1",
+        "0x10",
+        "0x1p-1",
+        "1e",
+        ".",
+        "-",
+        "+-1",
+        "++1",
+        "1_0",
+        "1,0",
+        "1d",
+        "1e5.0",
+        "1e400",
+        "-1e400",
+        "1.8e308",
+        "1e-400",
+        "2e-324",
+        "1e9999999999999999999",
+        "\u{661}",
+    ] {
+        assert_eq!(parse_f64(text.as_bytes()), None, "{text:?}");
+    }
+    assert_eq!(parse_f64(b"\xff"), None);
+}
+
+#[test]
+fn bounds_of_score_ranges() {
+    // Each compared with ZRANGEBYSCORE of valkey-server 9.1.2.
+    for (text, value) in
+        [("", 0.0), ("1\0", 1.0), ("1e400", f64::INFINITY), ("-1e400", f64::NEG_INFINITY), ("1e-400", 0.0)]
+    {
+        assert_eq!(parse_score_bound(text.as_bytes()), Some(value), "{text:?}");
+    }
+    for text in ["nan", "0x10", " 1", "1\n", "1e", "."] {
+        assert_eq!(parse_score_bound(text.as_bytes()), None, "{text:?}");
+    }
+}
