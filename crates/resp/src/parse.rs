@@ -335,18 +335,17 @@ fn short_length(buf: &[u8], at: usize) -> Option<(u32, usize)> {
     const DIGITS_MAX: usize = 9;
     let line = buf.get(at..)?;
     let mut value = 0_u32;
-    for (index, &byte) in line.iter().enumerate().take(DIGITS_MAX + 1) {
+    for (index, &byte) in line.iter().enumerate() {
         let digit = byte.wrapping_sub(b'0');
-        if digit <= 9 {
-            value = value * 10 + u32::from(digit);
-            // Also refuses a leading zero: what follows it would be a second digit.
-            if value == 0 && line.get(1) != Some(&b'\r') || index == DIGITS_MAX {
-                return None;
-            }
-        } else {
+        if digit > 9 {
             let complete = byte == b'\r' && index > 0 && line.get(index + 1) == Some(&b'\n');
             return complete.then_some((value, at + index + 2));
         }
+        // A leading zero must be the only digit.
+        if index == DIGITS_MAX || index > 0 && value == 0 {
+            return None;
+        }
+        value = value * 10 + u32::from(digit);
     }
     None
 }

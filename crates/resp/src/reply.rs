@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use stdx::longdouble::LongDouble;
 use stdx::num::{F64_LEN_MAX, I64_LEN_MAX, format_f64, format_i64, format_u64};
 
 /// Bytes that live elsewhere and do not change while a reply refers to them.
@@ -158,19 +159,19 @@ impl Reply {
     /// No value, where a string would stand.
     #[inline]
     pub fn null(&mut self) {
-        self.bytes.extend_from_slice(match self.proto {
-            Proto::Resp2 => b"$-1\r\n",
-            Proto::Resp3 => b"_\r\n",
-        });
+        match self.proto {
+            Proto::Resp2 => self.bytes.extend_from_slice(b"$-1\r\n"),
+            Proto::Resp3 => self.bytes.extend_from_slice(b"_\r\n"),
+        }
     }
 
     /// No value, where an array would stand.
     #[inline]
     pub fn null_array(&mut self) {
-        self.bytes.extend_from_slice(match self.proto {
-            Proto::Resp2 => b"*-1\r\n",
-            Proto::Resp3 => b"_\r\n",
-        });
+        match self.proto {
+            Proto::Resp2 => self.bytes.extend_from_slice(b"*-1\r\n"),
+            Proto::Resp3 => self.bytes.extend_from_slice(b"_\r\n"),
+        }
     }
 
     /// Header of an array: `count` replies follow.
@@ -207,6 +208,17 @@ impl Reply {
         match self.proto {
             Proto::Resp2 => self.bulk(text),
             Proto::Resp3 => self.header_text(b',', text),
+        }
+    }
+
+    /// A double with up to 17 digits behind the point, never an exponent: how coordinates are answered.
+    /// `value` must not be a NaN.
+    pub fn human_double(&mut self, value: f64) {
+        let mut text = Vec::with_capacity(F64_LEN_MAX);
+        LongDouble::from(value).format(&mut text);
+        match self.proto {
+            Proto::Resp2 => self.bulk(&text),
+            Proto::Resp3 => self.header_text(b',', &text),
         }
     }
 

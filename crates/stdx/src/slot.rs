@@ -106,22 +106,24 @@ fn crc_of_slice(slice: &[u8; SLICE], start: u16) -> u16 {
     crc
 }
 
+/// For fewer than `SLICE` bytes.
 #[inline]
 fn crc_of_tail(tail: &[u8], start: u16) -> u16 {
-    // Zero bytes in front of a message leave a CRC with start 0 unchanged, so a short message is padded in
-    // front; what the start value covers is XORed into its first two bytes (or shifted on, if there is one).
-    if start == 0 {
-        let mut crc = 0;
-        for (table, &byte) in TABLES.iter().zip(tail.iter().rev()) {
-            crc ^= table[byte as usize];
+    let [high, low] = start.to_be_bytes();
+    match *tail {
+        [] => start,
+        // The second byte of the start value has nothing to lie over yet: it moves up.
+        [only] => TABLES[0][(only ^ high) as usize] ^ u16::from(low) << 8,
+        [first, second, ref rest @ ..] => {
+            let distance = rest.len() % SLICE;
+            let mut crc = TABLES[(distance + 1) % SLICE][(first ^ high) as usize]
+                ^ TABLES[distance][(second ^ low) as usize];
+            for (table, &byte) in TABLES.iter().zip(rest.iter().rev()) {
+                crc ^= table[byte as usize];
+            }
+            crc
         }
-        return crc;
     }
-    let mut crc = start;
-    for &byte in tail {
-        crc = (crc << 8) ^ TABLES[0][((crc >> 8) as u8 ^ byte) as usize];
-    }
-    crc
 }
 
 #[cfg(test)]

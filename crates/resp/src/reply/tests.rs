@@ -42,3 +42,101 @@ fn every_type_in_both_dialects() {
         "(12345678901234567890\r\n",
     );
 }
+
+fn shared(bytes: &[u8]) -> SharedBytes {
+    Arc::new(bytes.to_vec())
+}
+
+/// What is sent: `bytes` with the shared values put in.
+fn sent(reply: &Reply) -> String {
+    let mut out = Vec::new();
+    let mut at = 0;
+    for (position, value) in &reply.shared {
+        out.extend_from_slice(&reply.bytes[at..*position]);
+        out.extend_from_slice((**value).as_ref());
+        at = *position;
+    }
+    out.extend_from_slice(&reply.bytes[at..]);
+    assert_eq!(out.len(), reply.len());
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn headers_of_every_length() {
+    for count in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 12_345, 1 << 40] {
+        check(|r| r.array(count), &format!("*{count}\r\n"), &format!("*{count}\r\n"));
+        check(
+            |r| r.int(-(count as i64)),
+            &format!(":{}\r\n", -(count as i64)),
+            &format!(":{}\r\n", -(count as i64)),
+        );
+        check(|r| r.int(count as i64), &format!(":{count}\r\n"), &format!(":{count}\r\n"));
+    }
+    for len in [0, 9, 10, 99, 100, 1000] {
+        let value = vec![b'v'; len];
+        let expected = format!("${len}\r\n{}\r\n", "v".repeat(len));
+        check(|r| r.bulk(&value), &expected, &expected);
+    }
+}
+
+#[test]
+fn deferred_headers_nest_and_move_what_follows() {
+    for count in [0, 5, 9, 10, 123, 100_000] {
+        for proto in [Proto::Resp2, Proto::Resp3] {
+            let mut reply = Reply::new(proto);
+            reply.ok();
+            let outer = reply.defer_array();
+            reply.bulk_shared(shared(b"first"));
+            let inner = reply.defer_array();
+            reply.int(1);
+            reply.bulk_shared(shared(b"second"));
+            reply.finish_set(inner, count);
+            reply.bulk(b"x");
+            reply.finish_map(outer, count);
+            reply.bulk_shared(shared(b""));
+            let (map, set) = match proto {
+                Proto::Resp2 => (format!("*{}", count * 2), format!("*{count}")),
+                Proto::Resp3 => (format!("%{count}"), format!("~{count}")),
+            };
+            let expected = format!(
+                "+OK\r\n{map}\r\n$5\r\nfirst\r\n{set}\r\n:1\r\n$6\r\nsecond\r\n$1\r\nx\r\n$0\r\n\r\n"
+            );
+            assert_eq!(sent(&reply), expected);
+        }
+    }
+}
+
+#[test]
+fn a_half_written_reply_is_dropped() {
+    let mut reply = Reply::new(Proto::Resp3);
+    reply.bulk_shared(shared(b"kept"));
+    reply.error("ERR kept");
+    let mark = reply.mark();
+    reply.array(3);
+    reply.bulk_shared(shared(b"dropped"));
+    reply.error("ERR dropped");
+    assert_eq!(reply.errors, 2);
+    reply.truncate_to(mark);
+    assert_eq!((sent(&reply).as_str(), reply.errors), ("$4\r\nkept\r\n-ERR kept\r\n", 1));
+    assert_eq!(reply.mark(), mark);
+}
+
+#[test]
+fn appended_replies_keep_their_shared_values() {
+    let mut first = Reply::default();
+    first.bulk_shared(shared(b"one"));
+    let mut second = Reply::default();
+    second.ok();
+    second.bulk_shared(shared(b"two"));
+    second.error("ERR");
+    first.append(&mut second);
+    assert!(second.is_empty() && second.shared.is_empty() && second.errors == 0);
+    assert_eq!((sent(&first).as_str(), first.errors), ("$3\r\none\r\n+OK\r\n$3\r\ntwo\r\n-ERR\r\n", 1));
+}
+
+#[test]
+fn doubles_in_long_form() {
+    let text = "13.36138933897018433";
+    check(|r| r.human_double(13.361389338970184), &format!("$20\r\n{text}\r\n"), &format!(",{text}\r\n"));
+    check(|r| r.human_double(2.5), "$3\r\n2.5\r\n", ",2.5\r\n");
+}
