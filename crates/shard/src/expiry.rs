@@ -170,3 +170,6 @@ impl Pace {
         (spent_us as f64 * (1.0 / share - 1.0)).min(REST_US_MAX) as u64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 
 mod entry;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod value;
 mod watch;
 
