@@ -163,9 +163,53 @@ impl Engine {
         }
     }
 
+    /// A command over several shards: at once if all are free, else it travels.
     fn run_several(&mut self, call: Call<'_>, run: Run, ids: &[ShardId], reply: &mut Reply) -> Ran {
-        let work = Work::Command(self.queued(call), run);
-        self.post(call, work, ids, reply)
+        let Self { shards, duty, surroundings, rng, counters, .. } = self;
+        let mark = reply.mark();
+        let entered = shards.with_several(ids, duty, |entered| {
+            let published = &surroundings.published;
+            let mut cx = Exec {
+                now_ms: surroundings.now_ms,
+                db: call.db,
+                layout: surroundings.layout,
+                settings: &surroundings.settings,
+                rng,
+                counters,
+                touch: surroundings.touch,
+                journaling: surroundings.journaling,
+                hint: None,
+                elsewhere: false,
+                keys_published: &|db| published.keys(db),
+                held: Held::Several(entered.reborrow()),
+            };
+            let result = run(&mut cx, call.args, reply);
+            let elsewhere = cx.elsewhere || matches!(call.plan, Plan::Every(_));
+            for (id, data) in entered.iter_mut() {
+                if elsewhere {
+                    publish_shard(published, id, data);
+                } else {
+                    published.set(id, call.db, data.existing(call.db).map_or(0, |keyspace| keyspace.len()));
+                }
+            }
+            let stamp = if surroundings.journaling {
+                stamp(entered.iter_mut().map(|(_, data)| data), surroundings.now_ms)
+            } else {
+                0
+            };
+            (result, stamp)
+        });
+        match entered {
+            Ok((Ok(effect), stamp)) => {
+                self.note(stamp, call, effect);
+                Ran::Done
+            }
+            Ok((Err(error), _)) => fail(reply, mark, &error),
+            Err(Busy) => {
+                let work = Work::Command(self.queued(call), run);
+                self.post(call, work, ids, reply)
+            }
+        }
     }
 
     fn run_nowhere(&mut self, call: Call<'_>, run: Run, reply: &mut Reply) -> Ran {

@@ -1,38 +1,175 @@
 //! What a thread does between commands: expiry and memory of the shards it is home to, clients that idle too long, pauses that end.
 //!
-//! Every duty works in slices of at most 100 us, so that no command waits longer for it.
+//! Every duty works in slices of at most 100 us, so that no command waits longer for it, and rests between its slices.
+//!
+//! ```text
+//!   tick, every 100 ms   look what is due in each home shard; idle clients; a pause's end
+//!   slices, when due     expiry (`shard::expiry`) | compaction | freeing what was flushed | RAM of free pages back to the kernel
+//! ```
 
 use std::time::Duration;
 
+use reactor::clock;
+use shard::ShardId;
+use shard::expiry::{Pace, SLICE_US, expire_slice};
+use shard::lazyfree::LazyFree;
+
 use crate::worker::Worker;
 
-/// How often the thread looks after its shards while nothing is due, in ms.
-const PERIOD_MS: u64 = 100;
+/// Time between two looks at what is due, in us.
+const TICK_US: u64 = 100_000;
 
-/// The duties of one thread.
-#[derive(Debug, Default)]
+/// Steps of compaction of one slice: one moves an entry in about 0.5 us.
+const TIDY_STEPS: u32 = 64;
+
+/// A duty other than expiry rests this many times as long as its slice took: a fifth of a core at most.
+const REST_FACTOR: u64 = 4;
+
+/// RAM of free pages that is kept for the next growth: a 32nd of what is used, at least 4 MiB.
+const TRIM_KEEP_SHARE: u64 = 32;
+const TRIM_KEEP_MIN: u64 = 4 << 20;
+
+/// RAM returned to the kernel per slice: 256 KiB take about 30 us.
+const TRIM_BYTES: u64 = 256 << 10;
+
+/// The duties of one thread. Times are of the monotonic clock, in us.
+#[derive(Default)]
 pub struct Background {
-    /// Unix time in ms when duties are due next.
-    due_ms: u64,
+    tick_us: u64,
+    expiry_us: u64,
+    memory_us: u64,
+    pace: Pace,
+    /// When something expires next in each home shard, in unix ms; 0 if a walk is under way.
+    due_ms: Vec<u64>,
+    /// The home shard whose turn it is, for expiry and for compaction.
+    expiry_turn: usize,
+    tidy_turn: usize,
+    /// Home shards in a row in which there was nothing to compact.
+    tidy_idle: usize,
+    /// What FLUSHDB and FLUSHALL left behind.
+    flushed: LazyFree,
 }
 
 impl Background {
-    /// How long the loop may sleep from `now_ms` on.
-    pub fn wait(&self, now_ms: u64) -> Duration {
-        Duration::from_millis(self.due_ms.saturating_sub(now_ms))
+    /// How long the loop may sleep.
+    pub fn wait(&self) -> Duration {
+        let due_us = self.tick_us.min(self.expiry_us).min(self.memory_us);
+        Duration::from_micros(due_us.saturating_sub(clock::monotonic_us()))
     }
 }
 
-/// Runs what is due.
+/// Runs what is due. Called once per turn of the loop.
 pub(crate) fn run(worker: &mut Worker) {
-    if worker.now_ms < worker.background.due_ms {
-        return;
+    let now_us = clock::monotonic_us();
+    if now_us >= worker.background.tick_us {
+        tick(worker);
+        worker.background.tick_us = now_us + TICK_US;
     }
-    worker.background.due_ms = worker.now_ms + PERIOD_MS;
+    if now_us >= worker.background.expiry_us {
+        let rest_us = expire(worker);
+        worker.background.expiry_us = clock::monotonic_us() + rest_us;
+    }
+    if now_us >= worker.background.memory_us {
+        let busy = reclaim(worker);
+        let spent_us = clock::monotonic_us() - now_us;
+        worker.background.memory_us = now_us + if busy { spent_us * (REST_FACTOR + 1) } else { TICK_US };
+    }
+}
+
+/// The home shards of a thread: every n-th one.
+fn home(worker: &Worker, turn: usize) -> ShardId {
+    let turn = u16::try_from(turn).expect("there are fewer shards than fit");
+    worker.id() + turn * worker.threads()
+}
+
+fn homes(worker: &Worker) -> usize {
+    let shards = usize::from(worker.shared.layout.mask) + 1;
+    (shards - usize::from(worker.id()).min(shards)).div_ceil(usize::from(worker.threads()))
+}
+
+fn tick(worker: &mut Worker) {
     if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
         worker.end_pause();
     }
     close_idle(worker);
+    let homes = homes(worker);
+    worker.background.due_ms.resize(homes, u64::MAX);
+    for turn in 0..homes {
+        let id = home(worker, turn);
+        let engine = &mut worker.engine;
+        let looked = engine.shards.with_one(id, &mut engine.duty, |data| {
+            (data.expiry_due_ms(), std::mem::take(&mut data.detached))
+        });
+        // A busy shard is looked at with the next tick.
+        let Ok((due_ms, detached)) = looked else { continue };
+        worker.background.due_ms[turn] = due_ms;
+        worker.background.flushed.append(detached);
+    }
+    worker.background.expiry_us = worker.background.expiry_us.min(clock::monotonic_us());
+    worker.background.tidy_idle = 0;
+    worker.background.memory_us = 0;
+}
+
+/// One slice of expiry in the next home shard where something is due. Gives the rest until the next slice, in us.
+fn expire(worker: &mut Worker) -> u64 {
+    let now_ms = worker.now_ms;
+    let homes = worker.background.due_ms.len();
+    let from = worker.background.expiry_turn;
+    let due =
+        (from..from + homes).map(|turn| turn % homes).find(|turn| worker.background.due_ms[*turn] < now_ms);
+    let Some(turn) = due else { return TICK_US };
+    worker.background.expiry_turn = turn + 1;
+    let id = home(worker, turn);
+    let published = &worker.shared.published;
+    let engine = &mut worker.engine;
+    let counters = &mut engine.counters;
+    let started_us = clock::monotonic_us();
+    let sliced = engine.shards.with_one(id, &mut engine.duty, |data| {
+        let mut outcome = None;
+        for (db, keyspace) in data.in_use() {
+            if keyspace.expiry_due_ms() < now_ms {
+                let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |_| {
+                    counters.expired_keys += 1;
+                });
+                published.set(id, db, keyspace.len());
+                outcome = Some(slice);
+                break;
+            }
+        }
+        (outcome, data.expiry_due_ms())
+    });
+    let Ok((outcome, due_ms)) = sliced else { return SLICE_US };
+    worker.background.due_ms[turn] = due_ms;
+    let spent_us = clock::monotonic_us() - started_us;
+    outcome.map_or(0, |outcome| worker.background.pace.rest_us(&outcome, spent_us))
+}
+
+/// One slice of giving memory back: what was flushed, then waste in the heaps, then RAM of free pages. Whether there is more.
+fn reclaim(worker: &mut Worker) -> bool {
+    if !worker.background.flushed.is_empty() {
+        worker.background.flushed.slice(SLICE_US, clock::monotonic_us);
+        return true;
+    }
+    let started_us = clock::monotonic_us();
+    let homes = homes(worker);
+    while worker.background.tidy_idle < homes {
+        let turn = worker.background.tidy_turn % homes;
+        worker.background.tidy_turn = turn + 1;
+        let id = home(worker, turn);
+        let engine = &mut worker.engine;
+        let steps = engine.shards.with_one(id, &mut engine.duty, |data| {
+            data.in_use().map(|(_, keyspace)| keyspace.tidy(TIDY_STEPS)).sum::<u32>()
+        });
+        worker.background.tidy_idle =
+            if matches!(steps, Ok(0)) { worker.background.tidy_idle + 1 } else { 0 };
+        if clock::monotonic_us() - started_us >= SLICE_US {
+            return true;
+        }
+    }
+    // One thread is enough for the arena, which all share.
+    let arena = worker.shared.arena;
+    let keep = (arena.bytes_used() / TRIM_KEEP_SHARE).max(TRIM_KEEP_MIN);
+    worker.id() == 0 && arena.trim(keep, TRIM_BYTES) > 0
 }
 
 /// `timeout`: closes clients that have sent nothing for too long.

@@ -171,9 +171,19 @@ impl Worker {
             self.read_mail();
             self.engine.drain_duty();
             crate::background::run(self);
+            self.publish_counters();
         }
         self.close_all();
         Ok(())
+    }
+
+    /// Lets others see what the engine has counted.
+    fn publish_counters(&self) {
+        let (counters, stats) = (&self.engine.counters, self.stats());
+        stats.keyspace_hits.set(counters.keyspace_hits);
+        stats.keyspace_misses.set(counters.keyspace_misses);
+        stats.expired_keys.set(counters.expired_keys);
+        stats.evicted_keys.set(counters.evicted_keys);
     }
 
     /// How long the loop may wait for events: not at all while there is something to do. Announces the sleep, so that whoever
@@ -182,7 +192,7 @@ impl Worker {
         if self.engine.has_duty() || !self.me().mailbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
-        Some(self.background.wait(self.now_ms))
+        Some(self.background.wait())
     }
 
     fn event(&mut self, event: Event) {

@@ -53,6 +53,11 @@ impl ShardData {
         (0..).zip(self.databases.iter_mut()).filter_map(|(db, keyspace)| Some((db, keyspace.as_deref_mut()?)))
     }
 
+    /// Unix time in ms before which nothing in this shard expires; 0 while a walk goes on.
+    pub fn expiry_due_ms(&mut self) -> u64 {
+        self.in_use().map(|(_, keyspace)| keyspace.expiry_due_ms()).min().unwrap_or(u64::MAX)
+    }
+
     /// Exchanges what two databases hold. Watched keys of both that are there before or after count as changed.
     pub fn swap(&mut self, a: u16, b: u16) {
         if a == b || self.existing(a).is_none() && self.existing(b).is_none() {

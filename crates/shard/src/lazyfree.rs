@@ -21,6 +21,11 @@ impl LazyFree {
         }
     }
 
+    /// Takes over what waits elsewhere.
+    pub fn append(&mut self, mut other: LazyFree) {
+        self.waiting.append(&mut other.waiting);
+    }
+
     /// Keyspaces that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
