@@ -1,7 +1,24 @@
 //! The commands, one file per family: rows, functions, tests.
+//!
+//! A data command is `fn(&mut Exec, Args, &mut Reply) -> Result<Effect, CommandError>`: it runs inside the shards that were entered for it, never
+//! suspends, and returns what it changed. What is about a connection or the server as a whole is not here but in `session`.
+
+mod effects;
+pub mod generic;
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod harness;
+pub mod keyspace;
+#[cfg(test)]
+mod replay_tests;
+pub mod string;
+#[cfg(test)]
+mod tests;
+mod text;
 
 use command::Command;
 use shard::plan::Plan;
 
-/// The rows of all data families.
-pub const FAMILIES: &[&[Command<Plan>]] = &[];
+/// All families.
+pub const FAMILIES: &[&[Command<Plan>]] = &[string::ROWS, generic::ROWS, keyspace::ROWS];

@@ -1,0 +1,188 @@
+//! The golden files of this crate's commands, played in process. What only a whole server answers (SELECT, CONFIG SET) is done by the test itself.
+//!
+//! The format stands in `tests/golden/README.md`; of its directives only those are understood that these files use.
+
+use std::path::{Path, PathBuf};
+
+use resp::Proto;
+use shard::settings::Policy;
+
+use crate::FAMILIES;
+use crate::harness::World;
+
+/// A reply taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Line(String),
+    Array(Vec<Value>),
+    Map(Vec<Value>),
+}
+
+#[test]
+fn replies_are_those_of_the_reference_server() {
+    let mut replies = 0;
+    let mut differences = Vec::new();
+    for row in FAMILIES.iter().copied().flatten() {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+        let path = path.join(row.spec.group.name()).join(format!("{}.txt", row.spec.name.to_lowercase()));
+        replies += play(&path, &mut differences);
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    assert!(replies > 2000, "only {replies} replies were compared");
+}
+
+/// Plays a file; gives the number of replies compared.
+fn play(path: &Path, differences: &mut Vec<String>) -> usize {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut world = World::new(8);
+    let mut count = 0;
+    let mut lines = text.lines().enumerate().peekable();
+    let (mut within, mut types_only) = (0, false);
+    while let Some((number, line)) = lines.next() {
+        match line {
+            "" => continue,
+            "# resp2" => world.proto = Proto::Resp2,
+            "# resp3" => world.proto = Proto::Resp3,
+            "# type" => types_only = true,
+            _ if line.starts_with("##") => {}
+            _ if line.starts_with("# within ") => within = line["# within ".len()..].parse().unwrap(),
+            _ => {
+                let unordered = line.starts_with("~ ");
+                let recorded: Vec<&str> = std::iter::from_fn(|| lines.next_if(|(_, line)| !line.is_empty()))
+                    .map(|(_, line)| line)
+                    .collect();
+                let replied = command(&mut world, line, unordered);
+                let same = match () {
+                    _ if types_only => replied.len() == recorded.len(),
+                    _ if within > 0 => near(&replied, &recorded, within),
+                    _ => replied == recorded,
+                };
+                if !same {
+                    differences.push(format!(
+                        "{}:{}: {line}\n    recorded: {recorded:?}\n    replied:  {replied:?}",
+                        path.file_name().unwrap().display(),
+                        number + 1
+                    ));
+                }
+                count += 1;
+                (within, types_only) = (0, false);
+            }
+        }
+    }
+    count
+}
+
+fn near(replied: &[String], recorded: &[&str], within: u64) -> bool {
+    let number = |line: &str| line.strip_prefix("(integer) ")?.parse::<i64>().ok();
+    match (replied, recorded) {
+        ([a], [b]) => number(a).zip(number(b)).is_some_and(|(a, b)| a.abs_diff(b) <= within),
+        _ => false,
+    }
+}
+
+fn command(world: &mut World, line: &str, unordered: bool) -> Vec<String> {
+    let words = stdx::quote::split_args(&line.as_bytes()[2..]).unwrap();
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    match words.as_slice() {
+        [b"SELECT", db] => {
+            world.db = std::str::from_utf8(db).unwrap().parse().unwrap();
+            return vec!["OK".into()];
+        }
+        [b"CONFIG", b"SET", b"maxmemory-policy", policy] => {
+            world.settings.policy = match *policy {
+                b"allkeys-lru" => Policy::AllkeysLru,
+                b"volatile-lru" => Policy::VolatileLru,
+                b"allkeys-lfu" => Policy::AllkeysLfu,
+                b"volatile-lfu" => Policy::VolatileLfu,
+                b"noeviction" => Policy::NoEviction,
+                other => panic!("policy {}", other.escape_ascii()),
+            };
+            return vec!["OK".into()];
+        }
+        _ => {}
+    }
+    let ran = world.run(&words);
+    let mut rest = ran.bytes.as_slice();
+    let mut value = parse(&mut rest);
+    assert!(rest.is_empty(), "{line}: more than one reply");
+    if unordered {
+        sort(&mut value);
+    }
+    render(&value)
+}
+
+fn line<'b>(rest: &mut &'b [u8]) -> &'b [u8] {
+    let end = rest.windows(2).position(|pair| pair == b"\r\n").expect("a line ends");
+    let line = &rest[..end];
+    *rest = &rest[end + 2..];
+    line
+}
+
+fn parse(rest: &mut &[u8]) -> Value {
+    let head = line(rest);
+    let text = String::from_utf8_lossy(&head[1..]).into_owned();
+    let leaf = |text: String| Value::Line(text);
+    match head[0] {
+        b'+' => leaf(if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            text
+        } else {
+            format!("(simple) {}", quoted(&head[1..]))
+        }),
+        b'-' => leaf(format!("(error) {}", quoted(&head[1..]).trim_matches('"'))),
+        b':' => leaf(format!("(integer) {text}")),
+        b'_' => leaf("(null)".into()),
+        b'$' if text == "-1" => leaf("(nil)".into()),
+        b'*' if text == "-1" => leaf("(nil array)".into()),
+        b'$' => {
+            let len: usize = text.parse().unwrap();
+            let value = leaf(quoted(&rest[..len]));
+            *rest = &rest[len + 2..];
+            value
+        }
+        b'*' => Value::Array((0..text.parse().unwrap()).map(|_| parse(rest)).collect()),
+        b'%' => Value::Map((0..2 * text.parse::<usize>().unwrap()).map(|_| parse(rest)).collect()),
+        other => panic!("a reply of type {}", other as char),
+    }
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let mut out = Vec::new();
+    stdx::quote::repr(bytes, &mut out);
+    String::from_utf8(out).expect("what does not print is escaped")
+}
+
+fn sort(value: &mut Value) {
+    if let Value::Array(items) | Value::Map(items) = value {
+        items.iter_mut().for_each(sort);
+        items.sort();
+    }
+}
+
+/// As `redis-cli` would: an element's further lines are indented below its first.
+fn render(value: &Value) -> Vec<String> {
+    match value {
+        Value::Line(text) => vec![text.clone()],
+        Value::Array(items) if items.is_empty() => vec!["(empty array)".into()],
+        Value::Map(items) if items.is_empty() => vec!["(empty map)".into()],
+        Value::Array(items) => {
+            let width = items.len().to_string().len();
+            let item = |(n, item)| nested(&format!("{:>width$}) ", n + 1), item);
+            items.iter().enumerate().flat_map(item).collect()
+        }
+        Value::Map(items) => {
+            let width = (items.len() / 2).to_string().len();
+            let pair = |(n, pair): (usize, &[Value])| {
+                let mut lines = nested(&format!("{:>width$}# ", n + 1), &pair[0]);
+                lines.extend(nested(&format!("{:>width$}  => ", ""), &pair[1]));
+                lines
+            };
+            items.chunks(2).enumerate().flat_map(pair).collect()
+        }
+    }
+}
+
+fn nested(prefix: &str, item: &Value) -> Vec<String> {
+    let blanks = " ".repeat(prefix.len());
+    let prefixed = |(n, line): (usize, String)| format!("{}{line}", if n == 0 { prefix } else { &blanks });
+    render(item).into_iter().enumerate().map(prefixed).collect()
+}

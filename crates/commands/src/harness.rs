@@ -1,0 +1,269 @@
+//! For tests: a few shards in process, one client, the clock as a field. Commands enter exactly the shards that their keys need, as the router does
+//! it, so that a key specification that forgets a key fails here.
+
+use command::{Command, CommandError, Effect, KeySpec, Record, key_positions};
+use memory::{Arena, IndexHint};
+use resp::{Args, OwnedArgs, Proto, Reply};
+use shard::ShardId;
+use shard::data::{Counters, Hints, ShardData};
+use shard::exec::{Exec, Held, Layout};
+use shard::keyspace::Storage;
+use shard::latch::{Duty, Pace, Shards};
+use shard::plan::{Plan, Run, Step, WalkStart, WalkStep};
+use shard::settings::Settings;
+use std::sync::{Arc, LazyLock};
+use stdx::hash::Seed;
+use stdx::rng::Rng;
+
+use crate::FAMILIES;
+
+/// 2027-01-15T08:00:00Z
+pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
+const DATABASES: u16 = 16;
+
+static SEED: Seed = Seed::new(1);
+static ARENA: LazyLock<&'static Arena> =
+    LazyLock::new(|| Arena::reserve(1 << 36).expect("address space is there"));
+
+/// A server without its outside.
+pub(crate) struct World {
+    shards: Shards<ShardData>,
+    duty: Duty<ShardData>,
+    layout: Layout,
+    rng: Rng,
+    pub(crate) settings: Settings,
+    pub(crate) counters: Counters,
+    pub(crate) now_ms: u64,
+    pub(crate) db: u16,
+    pub(crate) proto: Proto,
+    pub(crate) touch: bool,
+    pub(crate) journaling: bool,
+}
+
+/// What became of a command.
+pub(crate) struct Ran {
+    /// The reply as it goes out.
+    pub(crate) bytes: Vec<u8>,
+    /// Parts of it that were shared, not copied.
+    pub(crate) shared: usize,
+    pub(crate) effect: Effect,
+}
+
+/// Everything a keyspace holds: database, key, value, deadline.
+pub(crate) type Contents = Vec<(u16, Vec<u8>, Vec<u8>, Option<u64>)>;
+
+impl World {
+    /// `shards` is a power of two.
+    pub(crate) fn new(shards: u16) -> Self {
+        let arena = *ARENA;
+        let storage = Storage { arena, seed: &SEED };
+        let hints: Hints = (0..usize::from(shards) * usize::from(DATABASES))
+            .map(|_| Arc::new(IndexHint::new(arena)))
+            .collect();
+        Self {
+            shards: Shards::new(usize::from(shards), Pace::new(|| 0, 1), |id| {
+                ShardData::new(id, DATABASES, storage, Arc::clone(&hints))
+            }),
+            duty: Duty::new(),
+            layout: Layout { seed: &SEED, mask: shards - 1, databases: DATABASES },
+            rng: Rng::new(1),
+            settings: Settings::default(),
+            counters: Counters::default(),
+            now_ms: NOW_MS,
+            db: 0,
+            proto: Proto::Resp2,
+            touch: true,
+            journaling: true,
+        }
+    }
+
+    /// Runs a command told in one line of words without blanks.
+    pub(crate) fn text(&mut self, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        String::from_utf8_lossy(&self.run(&words).bytes).into_owned()
+    }
+
+    /// Runs a command.
+    pub(crate) fn run(&mut self, words: &[&[u8]]) -> Ran {
+        let owned = OwnedArgs::from_words(words);
+        let args = owned.as_args();
+        let mut reply = Reply::new(self.proto);
+        let effect = match resolve(args).and_then(|row| self.start(row, args, &mut reply)) {
+            Ok(effect) => effect,
+            Err(error) => {
+                reply = Reply::new(self.proto);
+                reply.error(error.text());
+                Effect::None
+            }
+        };
+        let mut bytes = Vec::new();
+        let mut from = 0;
+        for (at, part) in &reply.shared {
+            bytes.extend_from_slice(&reply.bytes[from..*at]);
+            bytes.extend_from_slice((**part).as_ref());
+            from = *at;
+        }
+        bytes.extend_from_slice(&reply.bytes[from..]);
+        Ran { bytes, shared: reply.shared.len(), effect }
+    }
+
+    fn start(
+        &mut self,
+        row: &Command<Plan>,
+        args: Args<'_>,
+        reply: &mut Reply,
+    ) -> Result<Effect, CommandError> {
+        match row.run {
+            Plan::Keys(run) => {
+                let ids = self.shards_of(row.spec.keys, args);
+                self.enter(&ids, args, reply, run)
+            }
+            Plan::Every(run) => {
+                let ids: Vec<ShardId> = (0..=self.layout.mask).collect();
+                self.enter(&ids, args, reply, run)
+            }
+            Plan::Nowhere(run) => self.enter(&[], args, reply, run),
+            Plan::Walk { start, step } => self.walk(start, step, args, reply),
+            Plan::Container => panic!("a container is resolved to its subcommand"),
+        }
+    }
+
+    fn walk(
+        &mut self,
+        start: fn(&mut WalkStart<'_>, Args<'_>) -> Result<shard::plan::Walk, CommandError>,
+        step: WalkStep,
+        args: Args<'_>,
+        reply: &mut Reply,
+    ) -> Result<Effect, CommandError> {
+        let counts: Vec<u64> = (0..=self.layout.mask).map(|id| self.keys_in(id, self.db)).collect();
+        let mut cx = WalkStart {
+            shards: self.layout.mask + 1,
+            keys_of: &|id| counts[usize::from(id)],
+            rng: &mut self.rng,
+        };
+        let mut walk = start(&mut cx, args)?;
+        loop {
+            let shard = walk.shard;
+            if self.within(&[shard], |cx| step(cx, args, &mut walk, reply))? == Step::Done {
+                return Ok(Effect::None);
+            }
+        }
+    }
+
+    fn enter(
+        &mut self,
+        ids: &[ShardId],
+        args: Args<'_>,
+        reply: &mut Reply,
+        run: Run,
+    ) -> Result<Effect, CommandError> {
+        self.within(ids, |cx| run(cx, args, reply))
+    }
+
+    fn within<T>(&mut self, ids: &[ShardId], run: impl FnOnce(&mut Exec<'_>) -> T) -> T {
+        let published: Vec<u64> =
+            (0..DATABASES).map(|db| (0..=self.layout.mask).map(|id| self.keys_in(id, db)).sum()).collect();
+        let Self { shards, duty, layout, rng, settings, counters, now_ms, db, touch, journaling, .. } = self;
+        let exec = |held: Held<'_>| {
+            run(&mut Exec {
+                now_ms: *now_ms,
+                db: *db,
+                layout: *layout,
+                settings,
+                rng,
+                counters,
+                touch: *touch,
+                journaling: *journaling,
+                hint: None,
+                keys_published: &|db| published[usize::from(db)],
+                elsewhere: false,
+                held,
+            })
+        };
+        match ids {
+            [] => exec(Held::None),
+            [one] => {
+                shards.with_one(*one, duty, |data| exec(Held::One(*one, data))).expect("nobody else is there")
+            }
+            several => shards
+                .with_several(several, duty, |entered| exec(Held::Several(entered.reborrow())))
+                .expect("nobody else is there"),
+        }
+    }
+
+    fn shards_of(&self, keys: &'static [KeySpec], args: Args<'_>) -> Vec<ShardId> {
+        let mut ids = Vec::new();
+        // Counts that make no sense: the command itself answers with its error, from any shard.
+        let _ = key_positions(keys, args, |index, _| ids.push(self.layout.shard_of(&args[index])));
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() { vec![0] } else { ids }
+    }
+
+    fn keys_in(&mut self, id: ShardId, db: u16) -> u64 {
+        let keys = self.shards.with_one(id, &mut self.duty, |data| data.existing(db).map_or(0, |k| k.len()));
+        keys.expect("nobody else is there")
+    }
+
+    /// All that has not expired, sorted.
+    pub(crate) fn contents(&mut self) -> Contents {
+        let mut contents = Vec::new();
+        let now_ms = self.now_ms;
+        for id in 0..=self.layout.mask {
+            let gather = |data: &mut ShardData| {
+                for (db, keyspace) in data.in_use() {
+                    let mut cursor = 0;
+                    loop {
+                        cursor = keyspace.scan(cursor, 100, |entry| {
+                            let value = entry.string().expect("only strings are there").to_vec();
+                            if !entry.is_expired(now_ms) {
+                                contents.push((db, entry.key().to_vec(), value, entry.deadline()));
+                            }
+                        });
+                        if cursor == 0 {
+                            break;
+                        }
+                    }
+                }
+            };
+            self.shards.with_one(id, &mut self.duty, gather).expect("nobody else is there");
+        }
+        contents.sort();
+        contents
+    }
+}
+
+/// The row of a command, if its words fit.
+fn resolve(args: Args<'_>) -> Result<&'static Command<Plan>, CommandError> {
+    let named = |rows: &'static [Command<Plan>], name: &[u8]| {
+        rows.iter().find(|row| name.eq_ignore_ascii_case(row.spec.name.as_bytes()))
+    };
+    let row = FAMILIES.iter().find_map(|rows| named(rows, &args[0]));
+    let row = row.unwrap_or_else(|| panic!("no command {}", args[0].escape_ascii()));
+    if !row.spec.accepts(args.len()) {
+        return Err(CommandError::arity(row.spec.name));
+    }
+    if row.subcommands.is_empty() {
+        return Ok(row);
+    }
+    let Some(subcommand) = named(row.subcommands, &args[1]) else {
+        return Err(CommandError::new(format!(
+            "ERR unknown subcommand '{}'. Try {} HELP.",
+            args[1].escape_ascii(),
+            row.spec.name
+        )));
+    };
+    if subcommand.spec.accepts(args.len()) {
+        return Ok(subcommand);
+    }
+    Err(CommandError::arity(&format!("{}|{}", row.spec.name, subcommand.spec.name)))
+}
+
+/// What the journal records for a command.
+pub(crate) fn records(words: &[&[u8]], effect: Effect) -> Vec<Record> {
+    match effect {
+        Effect::None => Vec::new(),
+        Effect::AsIs => vec![words.iter().map(|word| word.to_vec()).collect()],
+        Effect::Rewritten(records) => records.into_vec(),
+    }
+}

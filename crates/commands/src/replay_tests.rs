@@ -1,0 +1,140 @@
+//! The journal is right if replaying it gives the same data: random commands, then what they returned as their effects, into an empty world.
+
+use command::Record;
+use stdx::rng::Rng;
+
+use crate::harness::{NOW_MS, World, records};
+
+const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "{t}1", "{t}2", "{t}3", "n1", "n2", "n3", ""];
+const VALUES: [&str; 9] =
+    ["", "0", "1", "-17", "9223372036854775807", "3.25", "hello", "hello world", "\u{0}\u{7f}"];
+
+/// Words of a random command; `K` is a key, `V` a value, `I` a small integer, `S` seconds, `T` a time near now, `D` a database.
+const SHAPES: [&str; 57] = [
+    "SET K V",
+    "SET K V",
+    "SET K V NX",
+    "SET K V XX GET",
+    "SET K V IFEQ V",
+    "SET K V IFEQ V GET",
+    "SET K V EX S",
+    "SET K V PX I",
+    "SET K V PXAT T",
+    "SET K V EX S NX GET",
+    "SET K V KEEPTTL",
+    "SET K V KEEPTTL GET XX",
+    "SETNX K V",
+    "SETEX K S V",
+    "PSETEX K I V",
+    "GETSET K V",
+    "GETDEL K",
+    "GETEX K EX S",
+    "GETEX K PXAT T",
+    "GETEX K PERSIST",
+    "DELIFEQ K V",
+    "APPEND K V",
+    "SETRANGE K 3 V",
+    "SETRANGE K 20000 V",
+    "INCR K",
+    "DECR K",
+    "INCRBY K I",
+    "DECRBY K I",
+    "INCRBYFLOAT K 0.1",
+    "INCRBYFLOAT K I",
+    "MSET K V K V",
+    "MSETNX K V K V",
+    "MSETEX 2 K V K V EX S",
+    "MSETEX 2 K V K V NX PXAT T",
+    "MSETEX 1 K V KEEPTTL",
+    "DEL K K",
+    "UNLINK K",
+    "EXPIRE K S",
+    "EXPIRE K S NX",
+    "EXPIRE K S GT",
+    "PEXPIRE K I LT",
+    "PEXPIREAT K T XX",
+    "EXPIRE K -1",
+    "PERSIST K",
+    "COPY K K",
+    "COPY K K REPLACE",
+    "COPY K K DB D REPLACE",
+    "RENAME K K",
+    "RENAME K K",
+    "RENAMENX K K",
+    "MOVE K D",
+    "SWAPDB D D",
+    "FLUSHDB",
+    "TOUCH K",
+    "GET K",
+    "SCAN 0",
+    "OBJECT ENCODING K",
+];
+
+fn words(rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
+    let mut shape = *rng.pick(&SHAPES).unwrap();
+    while shape == "FLUSHDB" && !rng.one_in(20) {
+        shape = rng.pick(&SHAPES).unwrap();
+    }
+    let mut word = |word: &str| -> Vec<u8> {
+        match word {
+            "K" => rng.pick(&KEYS).unwrap().as_bytes().to_vec(),
+            "V" => rng.pick(&VALUES).unwrap().as_bytes().to_vec(),
+            "I" => (1 + rng.below(200)).to_string().into_bytes(),
+            "S" => (1 + rng.below(3)).to_string().into_bytes(),
+            "T" => (now_ms + rng.below(400) - 100).to_string().into_bytes(),
+            "D" => rng.below(3).to_string().into_bytes(),
+            other => other.as_bytes().to_vec(),
+        }
+    };
+    shape.split(' ').map(&mut word).collect()
+}
+
+#[test]
+fn replaying_the_effects_gives_the_same_data() {
+    for seed in 1..=40 {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(4);
+        let mut journal: Vec<(u64, u16, Record)> = Vec::new();
+        for _ in 0..2_000 {
+            world.now_ms += rng.below(30);
+            world.db = rng.below(3) as u16;
+            let words = words(&mut rng, world.now_ms);
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let effect = world.run(&words).effect;
+            journal
+                .extend(records(&words, effect).into_iter().map(|record| (world.now_ms, world.db, record)));
+        }
+        let mut replayed = World::new(4);
+        replayed.journaling = false;
+        for (now_ms, db, record) in &journal {
+            (replayed.now_ms, replayed.db) = (*now_ms, *db);
+            let words: Vec<&[u8]> = record.iter().map(Vec::as_slice).collect();
+            let reply = replayed.run(&words).bytes;
+            assert_ne!(reply[0], b'-', "seed {seed}: {words:?} was refused");
+        }
+        replayed.now_ms = world.now_ms;
+        assert_eq!(replayed.contents(), world.contents(), "seed {seed}");
+    }
+}
+
+/// Every record is free of clock and chance: no relative times, no INCRBYFLOAT.
+#[test]
+fn records_name_moments_not_spans() {
+    let mut rng = Rng::new(99);
+    let mut world = World::new(4);
+    for _ in 0..5_000 {
+        world.now_ms += rng.below(30);
+        let words = words(&mut rng, world.now_ms);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let effect = world.run(&words).effect;
+        for record in records(&words, effect) {
+            assert!(!matches!(
+                record[0].as_slice(),
+                b"INCRBYFLOAT" | b"EXPIRE" | b"PEXPIRE" | b"SETEX" | b"PSETEX" | b"GETEX"
+            ));
+            let relative = |word: &Vec<u8>| matches!(word.as_slice(), b"EX" | b"PX");
+            assert!(!record.iter().any(relative), "{record:?}");
+        }
+    }
+    assert!(world.now_ms > NOW_MS);
+}
