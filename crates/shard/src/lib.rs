@@ -7,6 +7,9 @@ pub mod expiry;
 pub mod keyspace;
 pub mod latch;
 #[cfg(test)]
+#[path = "latch/model/mod.rs"]
+mod latch_model;
+#[cfg(test)]
 #[path = "latch/tests.rs"]
 mod latch_tests;
 pub mod lazyfree;

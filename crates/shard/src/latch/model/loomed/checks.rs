@@ -1,0 +1,147 @@
+//! Small scenarios under weak memory.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::latch::{Duty, Entered, Mailbox, Pace, Shards, Submitted, Visit};
+use super::sync::Cell;
+use crate::ShardId;
+
+/// Adds to every shard it enters. Loom sees the accesses to its cell: written by the poster, read by whoever executes it.
+struct Add {
+    amount: Cell<u32>,
+    mailbox: Arc<Mailbox<Cell<u32>>>,
+}
+
+impl Visit<u32> for Add {
+    fn execute(&mut self, entered: &mut Entered<'_, u32>) {
+        touch(&self.amount);
+        entered.iter_mut().for_each(|(_, sum)| *sum += 1);
+    }
+
+    fn deliver(self: Box<Self>) {
+        touch(&self.amount);
+        let _awake = self.mailbox.push(self.amount);
+    }
+}
+
+/// Counts as a write of the cell.
+fn touch(cell: &Cell<u32>) {
+    assert!(!cell.ptr().is_null());
+}
+
+fn check(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(scenario);
+}
+
+struct World {
+    shards: Shards<u32>,
+    mailbox: Arc<Mailbox<Cell<u32>>>,
+}
+
+impl World {
+    fn new(count: usize, visits_max: u32) -> Arc<Self> {
+        let pace = Pace { visits_max, ticks_max: u64::MAX, ticks: || 0 };
+        Arc::new(Self { shards: Shards::new(count, pace, |_| 0), mailbox: Arc::new(Mailbox::new()) })
+    }
+
+    /// Number of visits that were posted.
+    fn visit(&self, ids: &[ShardId], try_first: bool, duty: &mut Duty<u32>) -> usize {
+        if try_first
+            && let [id] = ids
+            && self.shards.with_one(*id, duty, |sum| *sum += 1).is_ok()
+        {
+            return 0;
+        }
+        let visit = Add { amount: Cell::new(1), mailbox: Arc::clone(&self.mailbox) };
+        touch(&visit.amount);
+        usize::from(matches!(self.shards.submit(ids, Box::new(visit), duty), Submitted::Posted))
+    }
+
+    fn run(&self, plan: &[(&[ShardId], bool)]) -> usize {
+        let mut duty = Duty::new();
+        let posted = plan.iter().map(|(ids, try_first)| self.visit(ids, *try_first, &mut duty)).sum();
+        while !self.shards.resume(&mut duty) {}
+        posted
+    }
+}
+
+/// Runs each plan on a thread of its own; afterwards every visit was executed and every posted one delivered.
+fn run_all(count: usize, visits_max: u32, plans: &'static [&'static [(&'static [ShardId], bool)]]) {
+    let world = World::new(count, visits_max);
+    let handles: Vec<_> = plans[1..]
+        .iter()
+        .map(|plan| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.run(plan))
+        })
+        .collect();
+    let mut posted = world.run(plans[0]);
+    posted += handles.into_iter().map(|handle| handle.join().unwrap()).sum::<usize>();
+    let delivered = world.mailbox.take().inspect(touch).count();
+    assert_eq!(delivered, posted);
+    for id in 0..count as ShardId {
+        let visits = plans.iter().flat_map(|plan| plan.iter()).filter(|(ids, _)| ids.contains(&id)).count();
+        let sum =
+            world.shards.with_one(id, &mut Duty::new(), |sum| *sum).expect("everybody has gone: it is free");
+        assert_eq!(sum as usize, visits, "shard {id}");
+    }
+}
+
+#[test]
+fn two_threads_meet_in_a_shard() {
+    check(6, || run_all(1, 32, &[&[(&[0], true), (&[0], false)], &[(&[0], true), (&[0], false)]]));
+}
+
+#[test]
+fn three_threads_meet_in_a_shard() {
+    check(3, || run_all(1, 32, &[&[(&[0], true), (&[0], true)], &[(&[0], false)], &[(&[0], false)]]));
+}
+
+#[test]
+fn three_threads_with_a_pace_of_one() {
+    check(3, || run_all(1, 1, &[&[(&[0], true)], &[(&[0], false)], &[(&[0], true)]]));
+}
+
+#[test]
+fn a_visit_travels() {
+    check(3, || run_all(2, 32, &[&[(&[0, 1], false)], &[(&[1], true)], &[(&[0], true)]]));
+}
+
+#[test]
+fn visits_over_the_same_shards() {
+    check(3, || run_all(2, 32, &[&[(&[0, 1], false)], &[(&[0, 1], false)], &[(&[1], false)]]));
+}
+
+/// Two push, one sleeps unless there is mail; it wakes by the push that finds it asleep.
+#[test]
+fn no_wake_up_is_lost() {
+    check(3, || {
+        let mailbox = Arc::new(Mailbox::new());
+        let sleeper = thread::current();
+        let pushers: Vec<_> = (0..2)
+            .map(|_| {
+                let (mailbox, sleeper) = (Arc::clone(&mailbox), sleeper.clone());
+                thread::spawn(move || {
+                    let letter = Cell::new(1);
+                    touch(&letter);
+                    if mailbox.push(letter) {
+                        sleeper.unpark();
+                    }
+                })
+            })
+            .collect();
+        let mut missing = 2;
+        while missing > 0 {
+            if mailbox.prepare_sleep() {
+                thread::park();
+            }
+            mailbox.awake();
+            missing -= mailbox.take().inspect(touch).count();
+        }
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    });
+}
