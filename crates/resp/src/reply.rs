@@ -77,6 +77,13 @@ impl Reply {
         Mark { bytes: self.bytes.len(), shared: self.shared.len(), errors: self.errors }
     }
 
+    /// The code of the error that was written at `mark`, if that is what was written there.
+    pub fn error_code_at(&self, mark: Mark) -> Option<&str> {
+        let line = self.bytes.get(mark.bytes..)?.strip_prefix(b"-")?;
+        let end = line.iter().position(|byte| matches!(byte, b' ' | b'\r'))?;
+        std::str::from_utf8(&line[..end]).ok()
+    }
+
     /// Drops everything written since `mark`.
     pub fn truncate_to(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);

@@ -17,7 +17,7 @@ use shard::lazyfree::LazyFree;
 use crate::worker::Worker;
 
 /// Time between two looks at what is due, in us.
-const TICK_US: u64 = 100_000;
+const TICK_US: u64 = crate::stats::SAMPLE_INTERVAL_MS * 1000;
 
 /// Steps of compaction of one slice: one moves an entry in about 0.5 us.
 const TIDY_STEPS: u32 = 64;
@@ -88,6 +88,9 @@ fn homes(worker: &Worker) -> usize {
 }
 
 fn tick(worker: &mut Worker) {
+    if worker.id() == 0 {
+        worker.shared.sample_rates(clock::monotonic_us());
+    }
     if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
         worker.end_pause();
     }

@@ -60,6 +60,7 @@ impl Worker {
         if let Some(transaction) = &mut connection.client.transaction {
             transaction.broken = true;
         }
+        self.stats().error(error.text());
         reply.error(error.text());
         self.after_reply(connection, reply);
     }
@@ -151,7 +152,10 @@ impl Worker {
             Flow::Done => {}
         }
         let ticks = clock::ticks().wrapping_sub(started);
-        self.stats().ran(number, ticks, errors != 0);
+        self.stats().ran(number, ticks, errors != 0, self.config.latency_tracking);
+        if errors != 0 {
+            self.stats().error(reply.error_code_at(self.command_mark).unwrap_or("ERR"));
+        }
         self.after_reply(connection, reply);
     }
 

@@ -98,6 +98,7 @@ impl Worker {
         let size = bytes.len() + shared.iter().map(|(_, segment)| (**segment).as_ref().len()).sum::<usize>();
         connection.client.bytes_out += size as u64;
         self.stats().net_output.add(size as u64);
+        self.stats().writes_processed.add(1);
         self.reactor.send(connection.reactor_id, Output { bytes, shared });
         let pending = self.reactor.pending(connection.reactor_id);
         if pending > 0 {

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use reactor::Waker;
 use router::mailbox::Mailbox;
@@ -15,7 +15,7 @@ use shard::latch::Shards;
 
 use crate::broadcast::{Answer, Question};
 use crate::client::Addresses;
-use crate::stats::ThreadStats;
+use crate::stats::{Rates, ThreadStats};
 use crate::worker::SessionRun;
 
 /// What one thread sends to another.
@@ -55,6 +55,8 @@ pub struct Shared {
     /// Number of MONITOR clients of all threads: read by every command, written when one comes or goes.
     pub monitors: AtomicU32,
     pub stopping: AtomicBool,
+    /// Commands and bytes per second.
+    pub(crate) rates: Mutex<Rates>,
     pub start: Start,
     /// `uring` or `epoll`.
     pub io_engine: OnceLock<&'static str>,
@@ -91,6 +93,7 @@ impl Shared {
             client_id_last: AtomicU64::new(0),
             monitors: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
+            rates: Mutex::default(),
             start,
             io_engine: OnceLock::new(),
         }

@@ -163,6 +163,7 @@ impl Worker {
             let timeout = self.timeout();
             self.reactor.turn(timeout)?;
             self.me().mailbox.awake();
+            let started = clock::ticks();
             self.now_ms = clock::unix_ms();
             self.engine.surroundings.now_ms = self.now_ms;
             while let Some(event) = self.reactor.next_event() {
@@ -172,6 +173,8 @@ impl Worker {
             self.engine.drain_duty();
             crate::background::run(self);
             self.publish_counters();
+            self.stats().eventloop_turns.add(1);
+            self.stats().eventloop_ticks.add(clock::ticks().wrapping_sub(started));
         }
         self.close_all();
         Ok(())
@@ -211,6 +214,7 @@ impl Worker {
         let Some(mut connection) = self.take(id) else { return };
         connection.client.bytes_in += input.len() as u64;
         self.stats().net_input.add(input.len() as u64);
+        self.stats().reads_processed.add(1);
         if connection.closing {
             return self.put_back(connection);
         }
