@@ -250,8 +250,20 @@ impl Core {
         .collect()
     }
 
+    /// The next event that did not come from the kernel. What concerns a connection that the caller has let go of since is dropped.
+    pub fn next_event(&mut self) -> Option<Event> {
+        while let Some(event) = self.events.pop_front() {
+            match event {
+                Event::Drained { conn } | Event::Closed { conn, .. }
+                    if self.conns.open_mut(conn).is_none() => {}
+                event => return Some(event),
+            }
+        }
+        self.next_held()
+    }
+
     /// The next connection to hand held data of: its bytes first, then its end.
-    pub fn next_held(&mut self) -> Option<Event> {
+    fn next_held(&mut self) -> Option<Event> {
         while let Some(id) = self.resumed.pop_front() {
             let Some(conn) = self.conns.open_mut(id) else { continue };
             conn.resumed = false;

@@ -75,7 +75,8 @@ pub enum Event {
         /// Why, unless it is the orderly end. With an error nothing can be sent any more.
         error: Option<io::Error>,
     },
-    /// The connection's output fell to zero. Told if the output had outlived a turn or if reading is paused; else nobody waits for it.
+    /// The connection's output fell to zero (it may have more since). Told if the output had outlived a turn or if reading is paused;
+    /// else nobody waits for it.
     Drained {
         /// The connection.
         conn: ConnId,
@@ -324,7 +325,7 @@ impl Reactor {
 
     /// The next thing that happened, or `None`: time for another turn.
     pub fn next_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.core.events.pop_front().or_else(|| self.core.next_held()) {
+        if let Some(event) = self.core.next_event() {
             return Some(event);
         }
         match &mut self.engine {
