@@ -97,16 +97,22 @@ fn tick(worker: &mut Worker) {
     close_idle(worker);
     let homes = homes(worker);
     worker.background.due_ms.resize(homes, u64::MAX);
+    let mut waste = 0;
     for turn in 0..homes {
         let id = home(worker, turn);
         let engine = &mut worker.engine;
         let looked = engine.shards.with_one(id, &mut engine.duty, |data| {
-            (data.expiry_due_ms(), std::mem::take(&mut data.detached))
+            (data.expiry_due_ms(), std::mem::take(&mut data.detached), data.waste_bytes())
         });
         // A busy shard is looked at with the next tick.
-        let Ok((due_ms, detached)) = looked else { continue };
+        let Ok((due_ms, detached, waste_here)) = looked else { continue };
+        waste += waste_here;
         worker.background.due_ms[turn] = due_ms;
         worker.background.flushed.append(detached);
+    }
+    worker.stats().waste_bytes.set(waste);
+    if worker.config.maxmemory != 0 {
+        worker.refresh_room();
     }
     worker.background.expiry_us = worker.background.expiry_us.min(clock::monotonic_us());
     worker.background.tidy_idle = 0;
@@ -147,10 +153,13 @@ fn expire(worker: &mut Worker) -> u64 {
     outcome.map_or(0, |outcome| worker.background.pace.rest_us(&outcome, spent_us))
 }
 
-/// One slice of giving memory back: what was flushed, then waste in the heaps, then RAM of free pages. Whether there is more.
+/// One slice of giving memory back: what was flushed, then what is above `maxmemory`, then waste in the heaps, then RAM of free pages. Whether there is more.
 fn reclaim(worker: &mut Worker) -> bool {
     if !worker.background.flushed.is_empty() {
         worker.background.flushed.slice(SLICE_US, clock::monotonic_us);
+        return true;
+    }
+    if worker.evict_slice(SLICE_US) {
         return true;
     }
     let started_us = clock::monotonic_us();

@@ -38,6 +38,8 @@ pub struct Connection {
     pub closing: bool,
     /// Unix time in ms since when the replies have been above the soft limit; 0 when they are not.
     pub soft_limit_since_ms: u64,
+    /// Bytes of its buffers that are counted in the thread's statistics.
+    pub bytes_counted: u64,
 }
 
 impl Connection {
@@ -52,6 +54,7 @@ impl Connection {
             eof: false,
             closing: false,
             soft_limit_since_ms: 0,
+            bytes_counted: 0,
         }
     }
 }

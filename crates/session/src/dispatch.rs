@@ -37,7 +37,7 @@ impl Worker {
             Err(error) => return self.refuse(connection, &error, reply),
         };
         connection.client.last_command = Some(entry.number as u16);
-        if let Err(error) = self.admit(connection, entry) {
+        if let Err(error) = self.admit(connection, entry, args) {
             self.stats().rejected(entry.number);
             return self.refuse(connection, &error, reply);
         }
@@ -66,7 +66,12 @@ impl Worker {
     }
 
     /// What speaks against running a command at all.
-    fn admit(&mut self, connection: &Connection, entry: &Entry<SessionRun>) -> Result<(), CommandError> {
+    fn admit(
+        &mut self,
+        connection: &Connection,
+        entry: &Entry<SessionRun>,
+        args: Args<'_>,
+    ) -> Result<(), CommandError> {
         let flags = entry.spec.flags;
         let client = &connection.client;
         if !client.authenticated && !flags.has(Flags::NO_AUTH) {
@@ -79,7 +84,7 @@ impl Worker {
             )));
         }
         if self.config.maxmemory != 0 && flags.has(Flags::DENYOOM) {
-            self.make_room()?;
+            self.make_room(args.iter().map(|word| word.len() as u64).sum())?;
         }
         Ok(())
     }

@@ -29,12 +29,25 @@ impl Worker {
     }
 
     /// Puts a connection back into its slot, or ends it.
-    pub(crate) fn put_back(&mut self, connection: Box<Connection>) {
+    pub(crate) fn put_back(&mut self, mut connection: Box<Connection>) {
+        self.count_buffers(&mut connection);
         if connection.closing {
             return self.end(connection);
         }
         let index = connection.reactor_id.index();
         self.connections[index] = Some(connection);
+    }
+
+    /// Counts the bytes of a connection's buffers in the thread's statistics.
+    #[inline]
+    fn count_buffers(&mut self, connection: &mut Connection) {
+        let pending = self.reactor.pending(connection.reactor_id);
+        let bytes = (connection.input.capacity() + pending + connection.partial.bytes_allocated()) as u64;
+        if bytes != connection.bytes_counted {
+            let counted = &self.stats().client_bytes;
+            counted.set(counted.get() + bytes - connection.bytes_counted);
+            connection.bytes_counted = bytes;
+        }
     }
 
     /// Begins to serve a socket.
@@ -65,6 +78,8 @@ impl Worker {
 
     fn forget(&mut self, connection: &mut Connection) {
         self.unwatch(&mut connection.client);
+        let counted = &self.stats().client_bytes;
+        counted.set(counted.get() - connection.bytes_counted);
         if connection.client.monitor {
             self.shared.monitors.fetch_sub(1, Ordering::Relaxed);
         }

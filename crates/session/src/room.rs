@@ -1,17 +1,142 @@
 //! `maxmemory`: room is made before a write enters its shards, so that nothing is evicted under a latch that the write holds.
+//!
+//! What counts is memory as the kernel sees it: pages, index, buffers. Evicting an entry frees a hole in a page, which the next
+//! write of that shard fills or compaction closes; so holes that compaction is about to give back are not counted against the limit, and every
+//! write evicts as much as it brings while the limit is passed.
 
 use command::CommandError;
+use shard::eviction::{Pool, Weights, evict};
+use shard::settings::Policy;
 
 use crate::worker::Worker;
 
+/// Waste that compaction leaves alone: a 20th of what is used.
+const WASTE_KEPT_SHARE: u64 = 20;
+
+/// Bytes that a write needs beside its words: entry header, index slot, rounding.
+const OVERHEAD_BYTES: u64 = 32;
+
+/// Evictions of one write at most; what is still missing is left to the next ones and to the background.
+const EVICTIONS_MAX: u32 = 64;
+
+/// Draws in a row that find nothing to evict before a write is refused.
+const MISSES_MAX: u32 = 32;
+
+/// What a thread needs to choose what to evict.
+#[derive(Default)]
+pub struct Room {
+    pool: Pool,
+    weights: Weights,
+    policy: Option<Policy>,
+    /// Bytes of buffers and of holes in pages, of all threads and shards, as of the last tick.
+    buffers: u64,
+    waste: u64,
+}
+
 impl Worker {
-    /// Memory that counts against `maxmemory`, in bytes.
+    /// Memory that counts against `maxmemory`, in bytes: pages of entries and index, buffers of clients.
     pub fn used_memory(&self) -> u64 {
-        self.shared.arena.bytes_used()
+        self.shared.arena.bytes_used() + self.shared.buffer_bytes()
     }
 
-    /// Makes room for one more write, or says why there is none.
-    pub(crate) fn make_room(&mut self) -> Result<(), CommandError> {
-        if self.used_memory() <= self.config.maxmemory { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
+    /// Bytes above `maxmemory`, without the holes that compaction gives back.
+    fn memory_excess(&self) -> u64 {
+        let used = self.shared.arena.bytes_used() + self.room.buffers;
+        if used <= self.config.maxmemory {
+            return 0;
+        }
+        let holes = self.room.waste.saturating_sub(used / WASTE_KEPT_SHARE);
+        used.saturating_sub(holes).saturating_sub(self.config.maxmemory)
+    }
+
+    /// Makes room for a write of `bytes`, or says that there is none.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> Result<(), CommandError> {
+        let excess = self.memory_excess();
+        if excess == 0 {
+            return Ok(());
+        }
+        if self.engine.surroundings.settings.policy == Policy::NoEviction {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        // As much as the write brings, and up to as much again of what is owed.
+        let needed = bytes + OVERHEAD_BYTES;
+        let goal = needed + needed.min(excess);
+        let mut freed = 0;
+        for _ in 0..EVICTIONS_MAX {
+            match self.evict_one() {
+                Some(more) => freed += more + OVERHEAD_BYTES / 2,
+                None if freed == 0 => return Err(CommandError::OUT_OF_MEMORY),
+                None => break,
+            }
+            if freed >= goal {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Evicts for at most `budget_us` if the limit is passed by more than writes can make up for. Whether there is more to do.
+    pub(crate) fn evict_slice(&mut self, budget_us: u64) -> bool {
+        let policy = self.engine.surroundings.settings.policy;
+        if self.config.maxmemory == 0 || policy == Policy::NoEviction {
+            return false;
+        }
+        let started_us = reactor::clock::monotonic_us();
+        let mut excess = self.memory_excess() / u64::from(self.threads());
+        while excess > 0 {
+            let Some(freed) = self.evict_one() else { return false };
+            excess = excess.saturating_sub(freed);
+            self.room.waste += freed;
+            if reactor::clock::monotonic_us() - started_us >= budget_us {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Evicts the worst key that this thread knows of: its bytes, none if there is nothing to evict.
+    fn evict_one(&mut self) -> Option<u64> {
+        let settings = std::sync::Arc::clone(&self.engine.surroundings.settings);
+        if self.room.policy != Some(settings.policy) {
+            self.room.policy = Some(settings.policy);
+            self.room.pool.clear();
+            self.refresh_room();
+        }
+        let layout = self.engine.surroundings.layout;
+        for _ in 0..MISSES_MAX {
+            let Self { engine, room, now_ms, config, .. } = self;
+            let shard = room.weights.draw(&mut engine.rng)?;
+            let samples = config.maxmemory_samples;
+            let (pool, rng) = (&mut room.pool, &mut engine.rng);
+            // A busy shard is passed over: another one is as good.
+            let _ = engine.shards.with_one(shard, &mut engine.duty, |data| {
+                pool.sample(data, &settings, samples, *now_ms, rng);
+            });
+            while let Some(candidate) = self.room.pool.take() {
+                let published = &self.shared.published;
+                let engine = &mut self.engine;
+                let evicted = engine.shards.with_one(candidate.shard, &mut engine.duty, |data| {
+                    let bytes = evict(data, layout, &candidate, settings.policy)?;
+                    let keys = data.existing(candidate.db).map_or(0, |keyspace| keyspace.len());
+                    published.set(candidate.shard, candidate.db, keys);
+                    Some(bytes)
+                });
+                if let Ok(Some(bytes)) = evicted {
+                    self.engine.counters.evicted_keys += 1;
+                    return Some(bytes);
+                }
+            }
+        }
+        None
+    }
+
+    /// Looks anew at how many keys the shards have and at what buffers and holes there are. Once per tick.
+    pub(crate) fn refresh_room(&mut self) {
+        let shared = &self.shared;
+        let databases = shared.layout.databases;
+        let keys = |shard| (0..databases).map(|db| shared.published.keys_in(shard, db)).sum::<u64>();
+        self.room.weights.refresh((0..=shared.layout.mask).map(keys));
+        self.room.buffers = shared.buffer_bytes();
+        self.room.waste = shared.peers.iter().map(|peer| peer.stats.waste_bytes.get()).sum();
     }
 }

@@ -115,6 +115,11 @@ impl Shared {
         self.client_id_last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Bytes of input and replies that clients hold.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.peers.iter().map(|peer| peer.stats.client_bytes.get()).sum()
+    }
+
     /// The number of clients of all threads.
     pub fn connected(&self) -> u32 {
         self.peers.iter().map(|peer| peer.connections.load(Ordering::Relaxed)).sum()

@@ -143,6 +143,8 @@ counters! {
         watched_keys,
         /// Bytes of the clients' buffers and states.
         client_bytes,
+        /// Bytes of holes in the pages of the thread's home shards.
+        waste_bytes,
         /// The largest unparsed input of a client in the last seconds.
         client_input_recent_max,
         /// The largest unsent output of a client in the last seconds.

@@ -166,7 +166,7 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
         let entry = shared.table.resolve(args).expect("only commands of the table are queued");
         if cx.worker.config.maxmemory != 0
             && entry.spec.flags.has(Flags::DENYOOM)
-            && let Err(error) = cx.worker.make_room()
+            && let Err(error) = cx.worker.make_room(args.iter().map(|word| word.len() as u64).sum())
         {
             cx.worker.unwatch(cx.client);
             return Err(error);

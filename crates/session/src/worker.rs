@@ -25,6 +25,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::connection::{Connection, Parsed, Waiting};
 use crate::pause::Pause;
+use crate::room::Room;
 use crate::shared::{Message, Peer, Shared};
 use crate::stats::ThreadStats;
 use crate::transaction::Remaining;
@@ -94,6 +95,7 @@ pub struct Worker {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub background: Background,
     pub pause: Pause,
+    pub(crate) room: Room,
     pub(crate) reply: Reply,
     /// Where the reply of the command that runs now begins.
     pub(crate) command_mark: Mark,
@@ -117,6 +119,7 @@ impl Worker {
             connections: Vec::new(),
             background: Background::default(),
             pause: Pause::default(),
+            room: Room::default(),
             reply: Reply::default(),
             command_mark: Reply::default().mark(),
             unquoted: Vec::new(),

@@ -58,6 +58,16 @@ impl ShardData {
         self.in_use().map(|(_, keyspace)| keyspace.expiry_due_ms()).min().unwrap_or(u64::MAX)
     }
 
+    /// Bytes of holes in the pages of this shard.
+    pub fn waste_bytes(&mut self) -> u64 {
+        self.in_use()
+            .map(|(_, keyspace)| {
+                let bytes = keyspace.bytes();
+                bytes.pages.saturating_sub(bytes.live)
+            })
+            .sum()
+    }
+
     /// Exchanges what two databases hold. Watched keys of both that are there before or after count as changed.
     pub fn swap(&mut self, a: u16, b: u16) {
         if a == b || self.existing(a).is_none() && self.existing(b).is_none() {

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod data;
+pub mod eviction;
 pub mod exec;
 pub mod expiry;
 pub mod keyspace;
