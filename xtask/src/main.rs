@@ -3,6 +3,7 @@
 //! It is not part of the server: it starts Darter (and, where asked for, a reference server) as a process and talks to it over a
 //! socket, as a client would. It depends on no other crate of the workspace, so that it builds in seconds and runs when they do not.
 
+mod bench;
 mod fail;
 mod golden;
 mod server;
@@ -22,6 +23,7 @@ const HELP: &str = "\
 cargo xtask tidy                       format, lints, layering, lengths, links, islands of unsafe code
 cargo xtask test [--only STAGE]        everything continuous integration runs
 cargo xtask golden [--bless] [FILTER]  the golden files against Darter; --bless records them from a reference server
+cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, written to benches/record
 ";
 
 fn main() -> ExitCode {
@@ -45,6 +47,7 @@ fn dispatch(command: &str, rest: &[String]) -> Result<Tally> {
         "tidy" => tidy::run(rest).map(Tally::closing),
         "test" => tests_all::run(rest).map(Tally::closing),
         "golden" => golden::run(rest).map(Tally::closing),
+        "bench" => bench::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(Tally::default())

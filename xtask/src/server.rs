@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -65,9 +65,14 @@ pub struct Server {
 impl Server {
     /// Starts a server with further `--directive value` words and waits until it answers.
     pub fn start<W: AsRef<str>>(program: &Program, words: &[W]) -> Result<Self> {
+        Self::start_on(program, words, None)
+    }
+
+    /// The same, on these processors only (in the notation of `taskset`).
+    pub fn start_on<W: AsRef<str>>(program: &Program, words: &[W], cpus: Option<&str>) -> Result<Self> {
         let mut last = String::new();
         for _ in 0..START_ATTEMPTS {
-            match Self::attempt(program, words)? {
+            match Self::attempt(program, words, cpus)? {
                 Ok(server) => return Ok(server),
                 Err(log) => last = log,
             }
@@ -79,11 +84,15 @@ impl Server {
     }
 
     /// One attempt on one port; the inner error is the log of a server that ended.
-    fn attempt<W: AsRef<str>>(program: &Program, words: &[W]) -> Result<std::result::Result<Self, String>> {
+    fn attempt<W: AsRef<str>>(
+        program: &Program,
+        words: &[W],
+        cpus: Option<&str>,
+    ) -> Result<std::result::Result<Self, String>> {
         let port = free_port()?;
         let dir = scratch_dir(&format!("server-{port}"))?;
         let log = File::create(dir.join("log"))?;
-        let mut command = Command::new(program.path());
+        let mut command = shell::pinned(program.path(), cpus);
         command.args(["--port", &port.to_string(), "--dir"]).arg(&dir);
         if matches!(program, Program::Reference(_)) {
             command.args(["--bind", "127.0.0.1", "--save", ""]);

@@ -69,6 +69,14 @@ pub fn lines(command: &mut Command, mut each: impl FnMut(&str)) -> Result<bool> 
     Ok(child.wait()?.success())
 }
 
+/// A program that runs on these processors only (in the notation of `taskset`), or on all.
+pub fn pinned(program: &Path, cpus: Option<&str>) -> Command {
+    let Some(cpus) = cpus else { return Command::new(program) };
+    let mut command = Command::new("taskset");
+    command.args(["-c", cpus]).arg(program);
+    command
+}
+
 /// A command as one would type it.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -160,12 +160,17 @@ impl Client {
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream) })
+        Ok(Self { stream: BufReader::with_capacity(16 << 10, stream) })
     }
 
     /// The socket itself, for tests that send what is no command.
     pub fn socket(&self) -> &TcpStream {
         self.stream.get_ref()
+    }
+
+    /// Keeps the connection without what reads its replies.
+    pub fn into_socket(self) -> TcpStream {
+        self.stream.into_inner()
     }
 
     /// Sends raw bytes.

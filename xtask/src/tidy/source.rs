@@ -72,7 +72,7 @@ pub fn unsafe_islands() -> Found {
 /// Whether a line of code has the word, outside comments and texts.
 fn uses_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    let code: String = code.split('"').step_by(2).collect();
+    let code: String = code.replace("\\\"", "").split('"').step_by(2).collect();
     ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "unsafe("]
         .iter()
         .any(|form| code.contains(form))
