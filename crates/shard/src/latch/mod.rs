@@ -21,8 +21,9 @@
 //!   goes onto the [`Duty`] of the thread, which goes on with [`Shards::resume`] and must not sleep before its duty is done. Hence a
 //!   held shard is executed by a running thread, or on the duty of one that is awake, or belongs to a parcel in such a shard: it never
 //!   waits for a thread that sleeps.
-//! - Posts of a shard are executed in the order in which they were posted, and a free shard has none: nothing that comes to a shard later is
-//!   executed there earlier.
+//! - Posts of a shard are executed in the order in which they were posted, and a free shard has none. Only a visit that comes travelling
+//!   takes the place of its age, once per pace: so a visit over many shards, too, waits for those that came before it, and in each
+//!   shard for at most a pace of those that came after it.
 #![allow(unsafe_code, reason = "the latch gives out exclusive references to what a shard protects")]
 
 mod mailbox;
@@ -229,7 +230,9 @@ impl<D> Shards<D> {
         self.check(ids);
         for (held, &id) in ids.iter().enumerate() {
             if !self.shards[usize::from(id)].word.enter() {
-                let parcel = Parcel { next: std::ptr::null_mut(), visit, route: Route::new(ids), held };
+                let stamp = (self.pace.ticks)();
+                let parcel =
+                    Parcel { next: std::ptr::null_mut(), visit, route: Route::new(ids), held, stamp };
                 duty.counts.posted += 1;
                 if let Some(parcel) = self.travel(Box::new(parcel)) {
                     // They have become free meanwhile. The visit is delivered all the same: its type is no longer known.
@@ -278,6 +281,8 @@ impl<D> Shards<D> {
         while let Some(&id) = parcel.route.ids().get(parcel.held) {
             let word = &self.shards[usize::from(id)].word;
             if !word.enter() {
+                #[cfg(test)]
+                parcel.visit.waits(id);
                 // From the post on, the parcel and its shards belong to whoever holds that shard.
                 parcel = word.post(parcel)?;
             }
@@ -336,6 +341,7 @@ impl<D> Shards<D> {
         let begun = (self.pace.ticks)();
         let mut visits = 0;
         while let Some(id) = duty.shards.pop_front() {
+            self.look(id);
             while let Some(parcel) = self.next_or_leave(id) {
                 visits += 1;
                 let stays = self.carry_on(parcel, duty);
@@ -364,9 +370,19 @@ impl<D> Shards<D> {
             if shard.word.try_leave() {
                 return None;
             }
-            inbox.fill(shard.word.take());
+            inbox.add(shard.word.take());
         }
         inbox.pop()
+    }
+
+    /// Sorts new posts of a shard that this thread holds into its inbox.
+    fn look(&self, id: ShardId) {
+        let shard = &self.shards[usize::from(id)];
+        if shard.word.has_posts() {
+            // SAFETY: this thread holds the shard, and nothing else refers to the inbox.
+            let inbox = unsafe { &mut *shard.inbox.ptr() };
+            inbox.add(shard.word.take());
+        }
     }
 
     /// Goes on with a parcel that has come to its turn in a shard that this thread holds: the shard is the parcel's now. True if this
@@ -396,7 +412,7 @@ impl<D> Drop for Shards<D> {
             // SAFETY: `&mut self` excludes everybody else; nothing refers to the inbox.
             let inbox = unsafe { &mut *shard.inbox.ptr() };
             while inbox.pop().is_some() {}
-            inbox.fill(shard.word.take());
+            inbox.add(shard.word.take());
         }
     }
 }

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::latch::{Busy, Duty, Entered, Mailbox, Pace, Shards, Submitted, Visit};
 use crate::ShardId;
 
+/// A clock that goes on by one at every look.
 fn ticks() -> u64 {
-    0
+    static LOOKS: AtomicU64 = AtomicU64::new(0);
+    LOOKS.fetch_add(1, Ordering::Relaxed)
 }
 
 fn shards(count: usize) -> Shards<Vec<u32>> {
-    Shards::new(count, Pace::new(ticks, 1), |_| Vec::new())
+    Shards::new(count, Pace::new(ticks, 1 << 40), |_| Vec::new())
 }
 
 /// Appends its number to every shard that it enters.
@@ -123,6 +126,26 @@ fn a_travelling_visit_keeps_its_shards() {
     assert!(first.is_empty() && second.is_empty() && other.is_empty());
 }
 
+/// What has travelled for long does not wait for those that came to its next shard meanwhile; what came before it goes first.
+#[test]
+fn a_travelling_visit_keeps_its_age() {
+    let fixture = Fixture::new(2);
+    let (mut first, mut second, mut other) = (Duty::new(), Duty::new(), Duty::new());
+    let outer = fixture.shards.with_one(1, &mut first, |_| {
+        assert!(matches!(fixture.submit(1, &[1], &mut other), Submitted::Posted));
+        let inner = fixture.shards.with_one(0, &mut second, |_| {
+            assert!(matches!(fixture.submit(2, &[0, 1], &mut other), Submitted::Posted));
+            assert!(matches!(fixture.submit(3, &[1], &mut other), Submitted::Posted));
+            assert!(matches!(fixture.submit(4, &[0], &mut other), Submitted::Posted));
+        });
+        assert_eq!(inner, Ok(()));
+        assert!(matches!(fixture.submit(5, &[1], &mut other), Submitted::Posted));
+    });
+    assert_eq!(outer, Ok(()));
+    assert_eq!(fixture.data(1), [1, 2, 3, 5]);
+    assert_eq!(fixture.data(0), [2, 4]);
+}
+
 #[test]
 fn a_thread_does_one_pace_and_owes_the_rest() {
     let fixture = Fixture::new(2);
@@ -149,7 +172,6 @@ fn a_thread_does_one_pace_and_owes_the_rest() {
 
 #[test]
 fn the_pace_also_ends_by_time() {
-    use std::sync::atomic::{AtomicU64, Ordering};
     static NOW: AtomicU64 = AtomicU64::new(0);
     fn twenty_us_per_look() -> u64 {
         NOW.fetch_add(20_000, Ordering::Relaxed)

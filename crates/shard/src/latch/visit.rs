@@ -22,6 +22,12 @@ pub trait Visit<D>: Send {
     /// others find out about these shards from then on reaches that thread later. Not called for a visit that its submitter gets
     /// back in [`Submitted::Done`].
     fn deliver(self: Box<Self>);
+
+    /// The visit is about to be posted in `shard`, which was taken.
+    #[cfg(test)]
+    fn waits(&mut self, shard: ShardId) {
+        let _ = shard;
+    }
 }
 
 /// What became of a visit.
@@ -54,6 +60,8 @@ pub(super) struct Parcel<D> {
     pub(super) route: Route,
     /// Number of shards, from the first on, that the visit holds. The shard in whose inbox it waits is the one after.
     pub(super) held: usize,
+    /// When it came, by the clock of the pace.
+    pub(super) stamp: u64,
 }
 
 /// The shards of a visit, ascending.
@@ -78,27 +86,29 @@ impl Route {
     }
 }
 
-/// Posts in the order in which they came, oldest first.
+/// Posts that wait for their turn in one shard: those that hold nothing, and those that travel and hold other shards.
+///
+/// Both are queues. The older of the two that are first comes first: so a visit that has travelled for long does not wait again for
+/// all that have come here meanwhile, nor does a stream of travelling visits keep others waiting.
 pub(super) struct Inbox<D> {
-    first: *mut Parcel<D>,
-    last: *mut Parcel<D>,
+    waiting: Queue<D>,
+    travelling: Queue<D>,
 }
 
 impl<D> Default for Inbox<D> {
     fn default() -> Self {
-        Self { first: ptr::null_mut(), last: ptr::null_mut() }
+        Self { waiting: Queue::default(), travelling: Queue::default() }
     }
 }
 
 impl<D> Inbox<D> {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_null()
+        self.waiting.first.is_null() && self.travelling.first.is_null()
     }
 
-    /// Fills the empty inbox with what was taken from a latch word: linked from the last post to the first.
-    pub(super) fn fill(&mut self, taken: *mut Parcel<D>) {
-        assert!(self.is_empty(), "posts are taken when those before them are done");
-        self.last = taken;
+    /// Adds what was taken from a latch word: linked from the last post to the first.
+    pub(super) fn add(&mut self, taken: *mut Parcel<D>) {
         let mut later = ptr::null_mut();
         let mut parcel = taken;
         while !parcel.is_null() {
@@ -107,24 +117,71 @@ impl<D> Inbox<D> {
             later = parcel;
             parcel = earlier;
         }
-        self.first = later;
+        let mut parcel = later;
+        while !parcel.is_null() {
+            // SAFETY: as above.
+            let (next, travels) =
+                unsafe { (std::mem::replace(&mut (*parcel).next, ptr::null_mut()), (*parcel).held > 0) };
+            let queue = if travels { &mut self.travelling } else { &mut self.waiting };
+            queue.push(parcel);
+            parcel = next;
+        }
     }
 
-    /// Takes the oldest post out.
+    /// Takes the next post out.
     pub(super) fn pop(&mut self) -> Option<Box<Parcel<D>>> {
-        if self.is_empty() {
-            return None;
+        match (self.waiting.stamp(), self.travelling.stamp()) {
+            (Some(waiting), Some(travelling)) if travelling < waiting => self.travelling.pop(),
+            (None, _) => self.travelling.pop(),
+            _ => self.waiting.pop(),
         }
-        // SAFETY: parcels in the inbox belong to the holder of the shard; they came from boxes.
-        let mut parcel = unsafe { Box::from_raw(self.first) };
-        self.first = std::mem::replace(&mut parcel.next, ptr::null_mut());
-        Some(parcel)
     }
 }
 
 impl<D> Drop for Inbox<D> {
     fn drop(&mut self) {
         while self.pop().is_some() {}
+    }
+}
+
+/// Parcels in the order in which they came. Owns them.
+struct Queue<D> {
+    first: *mut Parcel<D>,
+    /// Means nothing while there is no first.
+    last: *mut Parcel<D>,
+}
+
+impl<D> Default for Queue<D> {
+    fn default() -> Self {
+        Self { first: ptr::null_mut(), last: ptr::null_mut() }
+    }
+}
+
+impl<D> Queue<D> {
+    /// When the first parcel came.
+    fn stamp(&self) -> Option<u64> {
+        // SAFETY: null or a parcel of this queue.
+        unsafe { self.first.as_ref() }.map(|parcel| parcel.stamp)
+    }
+
+    fn push(&mut self, parcel: *mut Parcel<D>) {
+        if self.first.is_null() {
+            self.first = parcel;
+        } else {
+            // SAFETY: the queue is not empty, so that its last parcel is one of its own.
+            unsafe { (*self.last).next = parcel };
+        }
+        self.last = parcel;
+    }
+
+    fn pop(&mut self) -> Option<Box<Parcel<D>>> {
+        if self.first.is_null() {
+            return None;
+        }
+        // SAFETY: parcels of the queue are owned by it and came from boxes.
+        let mut parcel = unsafe { Box::from_raw(self.first) };
+        self.first = std::mem::replace(&mut parcel.next, ptr::null_mut());
+        Some(parcel)
     }
 }
 

@@ -92,6 +92,13 @@ impl<D> Word<D> {
         }
     }
 
+    /// Whether something is posted, as far as one can see.
+    #[inline]
+    pub(super) fn has_posts(&self) -> bool {
+        // Relaxed: only decides whether to take them; taking acquires.
+        self.0.load(Ordering::Relaxed).addr() > HELD
+    }
+
     /// Takes all posts, the last one first, and stays inside. Only for the holder.
     pub(super) fn take(&self) -> *mut Parcel<D> {
         // Acquire: sees the parcels as their posters published them. Nothing is published by this: leaving is what releases.
