@@ -108,7 +108,7 @@ impl Index {
             old.publish_count(0);
         }
         let old = std::mem::replace(&mut self.hint, hint);
-        self.publish_table();
+        self.publish_tables();
         self.publish_count();
         old
     }
@@ -163,7 +163,7 @@ impl Index {
         if self.bucket_count == 0 {
             self.buckets.push(self.arena);
             self.bucket_count = 1;
-            self.publish_table();
+            self.publish_tables();
             self.publish_count();
         }
         self.append(bucket_of(hash, self.bucket_count), Item::new(fingerprint(hash), handle, deadline));
@@ -212,7 +212,7 @@ impl Index {
         self.publish_count();
         let done = self.overflow.release(self.arena, limit) && self.buckets.release(self.arena, limit);
         if done {
-            self.publish_table();
+            self.publish_tables();
         }
         done
     }
@@ -224,9 +224,9 @@ impl Index {
         }
     }
 
-    fn publish_table(&self) {
+    fn publish_tables(&self) {
         if let Some(hint) = &self.hint {
-            hint.publish_table(&self.buckets);
+            hint.publish_tables(self.buckets.table(), self.overflow.directory().table());
         }
     }
 
@@ -254,7 +254,7 @@ impl Index {
         let from = new - (1 << level(new));
         if new.is_multiple_of(BUCKETS_PER_CHUNK) {
             self.buckets.push(self.arena);
-            self.publish_table();
+            self.publish_tables();
         }
         self.bucket_count += 1;
         let mut items = self.collect(from);
@@ -311,7 +311,11 @@ impl Index {
         if items.is_empty() {
             return 0;
         }
+        let chunks = self.overflow.chunks();
         let number = self.overflow.take(self.arena);
+        if self.overflow.chunks() != chunks {
+            self.publish_tables();
+        }
         let fits = if items.len() <= OVERFLOW_SLOTS { items.len() } else { OVERFLOW_SLOTS - 1 };
         let (first, rest) = items.split_at(fits);
         let next = self.fill_lines(rest);

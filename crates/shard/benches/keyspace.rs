@@ -134,7 +134,13 @@ fn get(store: &Store, entries: u64) {
         let names: [_; WINDOW] = std::array::from_fn(|_| name(draw()));
         let keys = names.each_ref().map(|name| key(name));
         keys.iter().for_each(|key| store.hints[usize::from(key.shard)].prefetch_bucket(key.hash));
-        keys.iter().for_each(|key| store.hints[usize::from(key.shard)].prefetch_entry(key.hash));
+        let mut behind = 0u32;
+        for (at, key) in keys.iter().enumerate() {
+            behind |= u32::from(store.hints[usize::from(key.shard)].prefetch_entry(key.hash)) << at;
+        }
+        for (_, key) in keys.iter().enumerate().filter(|(at, _)| behind & 1 << at != 0) {
+            store.hints[usize::from(key.shard)].prefetch_overflow(key.hash);
+        }
         for key in keys {
             let entry = store.keyspaces[usize::from(key.shard)].find(key).expect("loaded");
             sum += u64::from(entry.string().expect("a string").to_bytes(&mut Default::default())[63]);

@@ -8,9 +8,10 @@
 
 use crate::arena::Arena;
 
-use super::chunks::{CHUNK_BYTES, Directory};
-use super::line::{Bucket, fingerprint};
+use super::chunks::{CHUNK_BYTES, Table};
+use super::line::{Bucket, Item, OverflowLine, fingerprint};
 use super::{bucket_of, prefetch};
+use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
@@ -18,20 +19,26 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 #[repr(align(64))]
 pub struct IndexHint {
     arena: &'static Arena,
-    table: AtomicPtr<AtomicU32>,
+    buckets: AtomicPtr<AtomicU32>,
+    overflow: AtomicPtr<AtomicU32>,
     bucket_count: AtomicU32,
 }
 
 impl IndexHint {
     /// A hint for an index that is empty yet.
     pub fn new(arena: &'static Arena) -> IndexHint {
-        IndexHint { arena, table: AtomicPtr::default(), bucket_count: AtomicU32::new(0) }
+        IndexHint {
+            arena,
+            buckets: AtomicPtr::default(),
+            overflow: AtomicPtr::default(),
+            bucket_count: AtomicU32::new(0),
+        }
     }
 
-    pub(super) fn publish_table(&self, buckets: &Directory) {
-        let table = buckets.table();
-        self.table
-            .store(if table.is_empty() { std::ptr::null_mut() } else { table.as_ptr().cast_mut() }, Release);
+    pub(super) fn publish_tables(&self, buckets: Table, overflow: Table) {
+        let first = |table: Table| if table.is_empty() { ptr::null_mut() } else { table.as_ptr().cast_mut() };
+        self.buckets.store(first(buckets), Release);
+        self.overflow.store(first(overflow), Release);
     }
 
     #[inline]
@@ -39,34 +46,7 @@ impl IndexHint {
         self.bucket_count.store(bucket_count, Relaxed);
     }
 
-    #[inline]
-    fn bucket(&self, hash: u64) -> Option<*const Bucket> {
-        let count = self.bucket_count.load(Relaxed);
-        let table = self.table.load(Acquire).cast_const();
-        if count == 0 || table.is_null() {
-            return None;
-        }
-        let bucket = bucket_of(hash, count) as usize;
-        let per_chunk = CHUNK_BYTES / size_of::<Bucket>();
-        // SAFETY: a published table lives forever and has at least its first word; `Acquire` makes that word visible.
-        let words = unsafe { (*table).load(Relaxed) } as usize;
-        let word = 1 + bucket / per_chunk;
-        if word >= words {
-            return None;
-        }
-        // SAFETY: below the number of words that the table itself names.
-        let page = unsafe { (*table.add(word)).load(Relaxed) } as usize;
-        (page != 0).then(|| {
-            self.arena
-                .base()
-                .as_ptr()
-                .cast_const()
-                .wrapping_add(page * CHUNK_BYTES + bucket % per_chunk * size_of::<Bucket>())
-                .cast()
-        })
-    }
-
-    /// Asks for the bucket of `hash`. Stage one of a window.
+    /// Stage one of a window: asks for the bucket of `hash`.
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
         if let Some(bucket) = self.bucket(hash) {
@@ -74,21 +54,77 @@ impl IndexHint {
         }
     }
 
-    /// Asks for the entries that may be the one with `hash`. Stage two: by now the bucket should have arrived.
+    /// Stage two, by now the bucket should have arrived: asks for the entries that may be the one with `hash`. If the bucket has none, it asks
+    /// for the next line and returns true: then `prefetch_overflow` is worth a call. So it is for one entry in eight.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        let Some(bucket) = self.bucket(hash) else { return };
-        // SAFETY: page numbers in a table are always pages of the arena, which stays mapped; the bucket lies aligned inside one. Only atomic
-        // loads follow, in the units in which the holder of the index stores.
+    pub fn prefetch_entry(&self, hash: u64) -> bool {
+        let Some(bucket) = self.bucket(hash) else { return false };
+        // SAFETY: `bucket` lies in the arena, which stays mapped. Only atomic loads follow, in the units in which the holder of the index stores.
         let bucket = unsafe { &*bucket };
-        let mut matches = bucket.matches_shared(fingerprint(hash));
+        let matches = bucket.matches_shared(fingerprint(hash));
+        self.prefetch_items(matches, |slot| bucket.item(slot));
+        if matches != 0 {
+            return false;
+        }
+        let line = self.line(bucket.link());
+        line.inspect(|line| prefetch(line.cast())).is_some()
+    }
+
+    /// Stage three, for hashes for which stage two said so: asks for the entries in the bucket's first overflow line.
+    pub fn prefetch_overflow(&self, hash: u64) {
+        let Some(bucket) = self.bucket(hash) else { return };
+        // SAFETY: as in `prefetch_entry`.
+        let Some(line) = self.line(unsafe { &*bucket }.link()) else { return };
+        // SAFETY: as in `prefetch_entry`.
+        let line = unsafe { &*line };
+        self.prefetch_items(line.matches(fingerprint(hash)), |slot| line.item(slot));
+    }
+
+    #[inline]
+    fn prefetch_items(&self, matches: u32, item: impl Fn(usize) -> Item) {
+        let mut matches = matches;
         while matches != 0 {
-            let item = bucket.item(matches.trailing_zeros() as usize);
-            let entry = self.arena.base().as_ptr().cast_const().wrapping_add(item.offset());
+            let offset = item(matches.trailing_zeros() as usize).offset();
+            let entry = self.arena.base().as_ptr().cast_const().wrapping_add(offset);
             prefetch(entry);
             // Most entries of 64 and more bytes lie on two lines.
             prefetch(entry.wrapping_add(64));
             matches &= matches - 1;
         }
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u64) -> Option<*const Bucket> {
+        let count = self.bucket_count.load(Relaxed);
+        if count == 0 {
+            return None;
+        }
+        self.find(&self.buckets, bucket_of(hash, count))
+    }
+
+    #[inline]
+    fn line(&self, number: u32) -> Option<*const OverflowLine> {
+        self.find(&self.overflow, number.checked_sub(1)?)
+    }
+
+    /// Where `T` number `number` is, or was: an address inside the arena, aligned for a `T`.
+    #[inline]
+    fn find<T>(&self, table: &AtomicPtr<AtomicU32>, number: u32) -> Option<*const T> {
+        let table = table.load(Acquire).cast_const();
+        if table.is_null() {
+            return None;
+        }
+        let per_chunk = CHUNK_BYTES / size_of::<T>();
+        let (chunk, at) = (number as usize / per_chunk, number as usize % per_chunk);
+        // SAFETY: a published table lives forever and has at least its first word; `Acquire` makes that word visible.
+        let words = unsafe { (*table).load(Relaxed) } as usize;
+        if 1 + chunk >= words {
+            return None;
+        }
+        // SAFETY: below the number of words that the table itself names.
+        let page = unsafe { (*table.add(1 + chunk)).load(Relaxed) } as usize;
+        // A number of a page that is not 0 is one of the arena: the words of a table hold nothing else, whoever used it before.
+        let base = self.arena.base().as_ptr().cast_const();
+        (page != 0).then(|| base.wrapping_add(page * CHUNK_BYTES + at * size_of::<T>()).cast())
     }
 }

@@ -418,7 +418,9 @@ fn hints_may_be_asked_for_at_any_time() {
                 while !stop.load(Relaxed) {
                     let hash = random.draw();
                     hint.prefetch_bucket(hash);
-                    hint.prefetch_entry(hash);
+                    if hint.prefetch_entry(hash) {
+                        hint.prefetch_overflow(hash);
+                    }
                 }
             });
         }
