@@ -161,6 +161,10 @@ impl Heap {
             let at = page.start.wrapping_add(self.victim.cursor);
             if at >= page.end {
                 (self.victim.cursor, self.victim.moving) = (0, true);
+                if self.arena.table().used(page.first) == 0 {
+                    // It was the heap's last page and was kept, empty, when an entry too long for it needed another.
+                    self.give_page(page);
+                }
                 break;
             }
             // SAFETY: the cursor stands at a block of the page; blocks follow each other to its end.

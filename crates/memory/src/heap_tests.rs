@@ -361,6 +361,24 @@ fn a_plain_block_stays_where_it_is() {
     handles.iter().for_each(|(key, handle)| assert_eq!(heap.entry(*handle).key(), key));
 }
 
+/// An empty heap keeps its last page. An entry that does not fit there takes another; compaction then chose the empty page, and
+/// looked in it for an entry to move.
+#[test]
+fn an_empty_page_may_become_the_victim() {
+    let mut heap = Heap::new(arena());
+    let first = heap.insert(&parts(b"k", b"v"));
+    heap.free(first);
+    let mut long: Vec<Handle> = (0..3).map(|_| heap.insert(&parts(b"k", &[0; 15_000]))).collect();
+    heap.free(long.remove(0));
+    while heap.compact_step(|_, old, new| *long.iter_mut().find(|handle| **handle == old).unwrap() = new)
+        != Step::Idle
+    {
+        check(&heap);
+    }
+    check(&heap);
+    assert_eq!(heap.pages.len(), 1);
+}
+
 #[test]
 fn a_string_grows_in_place_where_the_next_block_is_free() {
     let mut heap = Heap::new(arena());
