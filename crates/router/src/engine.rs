@@ -12,7 +12,7 @@ use resp::{Args, OwnedArgs, Reply};
 use shard::ShardId;
 use shard::data::{Counters, ShardData};
 use shard::exec::{Exec, Held};
-use shard::latch::{Busy, Duty, Shards, Submitted};
+use shard::latch::{Busy, Duty, Shards, Submitted, Visit};
 use shard::plan::{Plan, Run, Walk, WalkStart, WalkStep};
 use stdx::rng::Rng;
 
@@ -39,6 +39,9 @@ pub enum Ran {
     /// A shard was busy: the finished task comes to the thread's `home`.
     Posted,
 }
+
+/// Steps of a walk that a thread runs before it sees to its other connections.
+const WALK_STEPS_MAX: u32 = 64;
 
 /// What became of a task that was submitted.
 pub enum Sent {
@@ -292,11 +295,18 @@ impl Engine {
         })
     }
 
-    /// Runs a task in its shards (ascending, each once), at once if they are free; a walk is run to its end as long as they are.
+    /// Runs a task in its shards (ascending, each once), at once if they are free. A walk goes on while they are, for some steps; then
+    /// it comes back through the mailbox, so that the thread's other connections have their turn.
     pub fn submit(&mut self, mut task: Box<Task>, ids: &[ShardId]) -> Sent {
         let mut ids = ids;
         let mut next;
+        let mut steps = 0;
         loop {
+            steps += 1;
+            if steps > WALK_STEPS_MAX {
+                task.deliver();
+                return Sent::Posted;
+            }
             match self.shards.submit(ids, task, &mut self.duty) {
                 Submitted::Posted => return Sent::Posted,
                 Submitted::Done(back) => task = back,

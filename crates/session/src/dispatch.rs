@@ -34,6 +34,7 @@ impl Worker {
         connection.client.active_ms = self.now_ms;
         let entry = match shared.table.resolve(args) {
             Ok(entry) => entry,
+            Err(_) if is_http(args) => return self.end_http(connection),
             Err(error) => return self.refuse(connection, &error, reply),
         };
         connection.client.last_command = Some(entry.number as u16);
@@ -53,6 +54,17 @@ impl Worker {
         let errors = reply.errors;
         let flow = self.start(connection, entry, args, hint, reply);
         self.settle(connection, entry.number, started, reply.errors - errors, flow, reply);
+    }
+
+    /// A browser, or a web page that makes one send commands for it: nothing it sends may be run.
+    #[cold]
+    fn end_http(&self, connection: &mut Connection) {
+        log::warn!(
+            "Possible SECURITY ATTACK: client addr={} sends HTTP (POST or Host:), most likely a browser that was tricked into it. \
+             The connection was closed.",
+            connection.client.addresses.peer
+        );
+        connection.closing = true;
     }
 
     /// Answers with an error instead of running the command. Inside MULTI the transaction is broken by it.
@@ -179,6 +191,10 @@ impl Worker {
     }
 }
 
+fn is_http(args: Args<'_>) -> bool {
+    args[0].eq_ignore_ascii_case(b"POST") || args[0].eq_ignore_ascii_case(b"Host:")
+}
+
 impl Worker {
     /// A task that was posted comes back: its reply goes out at its place, the connection goes on.
     pub(crate) fn finished(&mut self, task: Box<Task>) {
@@ -188,7 +204,13 @@ impl Worker {
         };
         self.engine.absorb(&mut task);
         let id = ConnId::from_bits(task.ticket.connection);
-        let Some(mut connection) = self.take(id) else { return };
+        let Some(mut connection) = self.take(id) else {
+            // Its client has gone meanwhile.
+            if let Work::Watch { watched, .. } = task.work {
+                self.engine.unwatch(watched);
+            }
+            return;
+        };
         let Some(Waiting::Task { number, ticks }) = connection.waiting.take() else {
             panic!("a task came back to a connection that waits for none")
         };

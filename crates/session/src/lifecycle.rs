@@ -86,13 +86,12 @@ impl Worker {
         self.me().connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The peer will send no more, or the connection broke.
-    pub(crate) fn closed(&mut self, id: ConnId) {
+    /// The peer will send no more, or the connection is broken.
+    pub(crate) fn closed(&mut self, id: ConnId, broken: bool) {
         let Some(mut connection) = self.take(id) else { return };
         connection.eof = true;
-        // What it sent before is still answered; only a connection that waits for nothing ends at once.
-        connection.closing =
-            !matches!(connection.waiting, Some(Waiting::Task { .. } | Waiting::Answers(_) | Waiting::Paused));
+        // What a client sent before it shut its side down is still answered.
+        connection.closing |= broken || connection.waiting.is_none();
         self.put_back(connection);
     }
 

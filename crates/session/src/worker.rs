@@ -205,7 +205,7 @@ impl Worker {
         match event {
             Event::Accepted { listener, socket } => crate::accept::accepted(self, listener, socket),
             Event::Data { conn, input } => self.data(conn, &input),
-            Event::Closed { conn, error: _ } => self.closed(conn),
+            Event::Closed { conn, error } => self.closed(conn, error.is_some()),
             Event::Drained { conn } => self.drained(conn),
             Event::Woken => {}
             Event::AcceptFailed { error, .. } => log::warn!("Accepting a connection failed: {error}"),
