@@ -18,6 +18,7 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod process;
 
 mod conn;
 mod core;

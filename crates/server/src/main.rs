@@ -1,6 +1,9 @@
 //! The binary `darter`: reads the configuration, prepares the process, starts one reactor per core, and stops them on a signal.
 //! It decides nothing about commands or data.
 
+mod daemon;
+mod notify;
+mod signals;
 mod start;
 
 use std::io::{self, Write};
@@ -34,19 +37,20 @@ fn main() -> ExitCode {
         Action::Version => print(&version()),
         Action::Help => print(HELP),
         Action::Run => match load(&arguments, &mut io::stdin().lock()) {
-            Ok(loaded) => match start::run(loaded) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("{error}");
-                    ExitCode::FAILURE
-                }
-            },
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
+            Ok(loaded) => start::run(loaded).map_or_else(|error| fail(&*error), |()| ExitCode::SUCCESS),
+            Err(error) => fail(&error),
         },
     }
+}
+
+/// Tells why the server does not run: to whoever started it, or in the log once there is one.
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    if log::max_level() == log::LevelFilter::Off {
+        eprintln!("{error}");
+    } else {
+        log::error!("{error}");
+    }
+    ExitCode::FAILURE
 }
 
 /// One line, in the form in which `valkey-server --version` tells its own.

@@ -1,7 +1,7 @@
 //! From a set-up to a running server: the shards, one thread with its event loop per core, and their end.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -37,6 +37,8 @@ pub struct Setup {
     pub listeners: Vec<OwnedFd>,
     pub config: Arc<Config>,
     pub start: Start,
+    /// Called once, when every thread has its event loop and clients may come.
+    pub ready: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Builds a server's shared state.
@@ -77,18 +79,19 @@ pub fn serve(shared: &Arc<Shared>, mut setup: Setup) -> Result<(), Box<dyn std::
     let mut handles = Vec::new();
     let listeners = std::mem::take(&mut setup.listeners);
     let setup = Arc::new(setup);
+    let starting = Arc::new(AtomicU16::new(setup.threads));
     for thread in (1..setup.threads).rev() {
-        let (shared, setup) = (Arc::clone(shared), Arc::clone(&setup));
+        let (shared, setup, starting) = (Arc::clone(shared), Arc::clone(&setup), Arc::clone(&starting));
         let name = format!("darter-{thread}");
         handles.push(thread::Builder::new().name(name).spawn(move || {
-            if let Err(error) = run_thread(&shared, &setup, thread, Vec::new()) {
+            if let Err(error) = run_thread(&shared, &setup, thread, &starting, Vec::new()) {
                 // A thread without its event loop holds clients and shards: nothing sensible is left to do.
                 log::error!("Thread {thread} cannot go on: {error}");
                 std::process::exit(1);
             }
         })?);
     }
-    run_thread(shared, &setup, 0, listeners)?;
+    run_thread(shared, &setup, 0, &starting, listeners)?;
     for handle in handles {
         handle.join().expect("a panic aborts the process");
     }
@@ -99,6 +102,7 @@ fn run_thread(
     shared: &Arc<Shared>,
     setup: &Setup,
     thread: u16,
+    starting: &AtomicU16,
     listeners: Vec<OwnedFd>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(core) = setup.cores.get(usize::from(thread)) {
@@ -117,6 +121,10 @@ fn run_thread(
     }
     let peer = &shared.peers[usize::from(thread)];
     assert!(peer.waker.set(reactor.waker()).is_ok(), "a thread starts once");
+    // AcqRel: who comes last has seen what the others set up.
+    if starting.fetch_sub(1, Ordering::AcqRel) == 1 {
+        (setup.ready)();
+    }
     let surroundings = Surroundings {
         layout: shared.layout,
         settings: Arc::new(crate::worker::settings(&setup.config)),

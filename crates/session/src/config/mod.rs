@@ -17,13 +17,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-pub(crate) use own::os_text;
+pub use own::os_text;
 pub use own::{OUTPUT_CLASSES, OutputLimit};
 pub use rewrite::RewriteError;
 pub use setting::{Change, Reason, Setting, Stance};
 pub use source::{Action, Arguments, LoadError, Loaded, load};
 pub use table::SETTINGS;
-pub use typed::{Access, Bind, Engine, Fields, LogFormat, LogLevel, Supervised, Timestamp};
+pub use typed::{Access, Bind, Engine, Fields, LogFormat, LogLevel, OomScore, Supervised, Timestamp};
 
 /// The value of every setting.
 #[derive(Clone, Debug)]

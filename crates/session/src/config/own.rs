@@ -141,7 +141,7 @@ pub(super) fn directory(word: &[u8]) -> Parsed {
 }
 
 /// An operating system error without the `(os error 2)` that Rust appends.
-pub(crate) fn os_text(error: &std::io::Error) -> String {
+pub fn os_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -245,7 +245,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::flag("stop-writes-on-bgsave-error", "yes").tuning(),
     Setting::bytes("stream-node-max-bytes", "4096", 0, BYTES_MAX).tuning(),
     Setting::int("stream-node-max-entries", "100", 0, I64_MAX).tuning(),
-    Setting::choice("supervised", "no", &["upstart", "systemd", "auto", "no"]).fixed(),
+    Setting::choice("supervised", "no", &["systemd", "auto", "no"]).fixed(),
     Setting::flag("syslog-enabled", "no")
         .fixed()
         .promise(own::is_no, "Darter does not write to syslog: only 'no' is accepted"),

@@ -54,7 +54,6 @@ pub enum Timestamp {
 pub enum Supervised {
     No,
     Systemd,
-    Upstart,
     Auto,
 }
 
@@ -283,12 +282,8 @@ const POLICIES: [(&str, &str); 8] = [
     ("noeviction", "noeviction"),
 ];
 
-const SUPERVISED: [(&str, Supervised); 4] = [
-    ("no", Supervised::No),
-    ("systemd", Supervised::Systemd),
-    ("upstart", Supervised::Upstart),
-    ("auto", Supervised::Auto),
-];
+const SUPERVISED: [(&str, Supervised); 3] =
+    [("no", Supervised::No), ("systemd", Supervised::Systemd), ("auto", Supervised::Auto)];
 
 fn binds(text: &[u8]) -> Vec<Bind> {
     let words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());

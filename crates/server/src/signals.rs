@@ -1,0 +1,34 @@
+//! Signals: a thread waits for them and asks the server to stop. SIGPIPE is ignored by Rust's start, SIGHUP here.
+
+use std::io;
+use std::sync::Arc;
+
+use session::shared::{Message, Shared};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Stops the server at SIGTERM or SIGINT; the second one ends the process at once.
+pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new().name("darter-signals".to_owned()).spawn(move || {
+        let mut stopping = false;
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                continue;
+            }
+            if stopping {
+                log::warn!("You insist... exiting now.");
+                std::process::exit(1);
+            }
+            stopping = true;
+            let name = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
+            log::info!("Received {name}, scheduling shutdown...");
+            for thread in 0..shared.peers.len() {
+                let thread = u16::try_from(thread).expect("there are fewer than 65,536 threads");
+                shared.send(thread, Message::Stop);
+            }
+        }
+    })?;
+    Ok(())
+}
