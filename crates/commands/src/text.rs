@@ -2,6 +2,7 @@
 //!
 //! HOT: no allocation; an integer is written out on the stack, a value above 16 KiB is shared with the reply.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use command::CommandError;
@@ -10,6 +11,12 @@ use shard::access::Access;
 use shard::exec::Exec;
 use shard::keyspace::{Deadline, Entry, IntText, Key, StringRef};
 use stdx::num::parse_i64;
+
+/// A word of the client's as an error quotes it: up to the first zero byte, where the peers' C strings end.
+pub(crate) fn quoted(word: &[u8]) -> Cow<'_, str> {
+    let end = word.iter().position(|byte| *byte == 0).unwrap_or(word.len());
+    String::from_utf8_lossy(&word[..end])
+}
 
 /// The string that an entry holds.
 #[inline]

@@ -114,7 +114,7 @@ impl<'a> Exec<'a> {
     /// Looks a key up for reading: counts a hit or a miss, notes the access for LRU/LFU. An expired key is removed and not found.
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
-        match self.locate(key) {
+        match self.place(key) {
             None => {
                 self.counters.keyspace_misses += 1;
                 None
@@ -129,7 +129,7 @@ impl<'a> Exec<'a> {
     /// Looks a key up before a write: as [`Self::read`], without counting hits and misses.
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
-        let place = self.locate(key)?;
+        let place = self.place(key)?;
         Some(self.keyspace(key).entry(place))
     }
 
@@ -150,9 +150,9 @@ impl<'a> Exec<'a> {
         access::new(self.settings.policy, self.now_ms)
     }
 
-    /// Where a key of the client's database is, its use noted.
+    /// As [`Self::find`]: where the key is, so that one lookup serves for asking and changing.
     #[inline]
-    fn locate(&mut self, key: Key<'_>) -> Option<Place> {
+    pub fn place(&mut self, key: Key<'_>) -> Option<Place> {
         let place = self.alive(self.db, key)?;
         if self.settings.policy.keeps_access() && self.touch {
             Some(self.note_access(key, place))

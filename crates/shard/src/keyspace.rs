@@ -165,6 +165,20 @@ impl Keyspace {
         self.put(key, New::Inline(Kind::Integer, Integer::new(integer).as_bytes()), deadline, access);
     }
 
+    /// Makes `integer` the value of the entry at `place`, which is `key`'s: deadline and eviction metadata stay. One lookup serves for asking
+    /// and changing.
+    #[inline]
+    pub fn set_int(&mut self, key: Key<'_>, place: Place, integer: i64) {
+        self.watches.touch(key.bytes);
+        if !self.heap.entry_mut(place.handle).set_integer(integer) {
+            let entry = self.entry(place);
+            let (deadline, access) = (entry.deadline(), entry.access());
+            let integer = Integer::new(integer);
+            self.overwrite(place, New::Inline(Kind::Integer, integer.as_bytes()), deadline, access);
+        }
+        self.compact();
+    }
+
     /// Gives the string of `key` the length `bytes`, at most 4 GiB - 1, and returns its bytes to be changed: what was there, then zeroes. Makes an
     /// entry with metadata `access` if there is none; else deadline and metadata stay. From then on its encoding is raw. A string that grows
     /// beyond 16 KiB grows by doubling.

@@ -8,6 +8,7 @@ use stdx::num::parse_i64;
 use super::look;
 use crate::effects::{deadline_set, record};
 use crate::string::Unit;
+use crate::text::quoted;
 
 const NX_AND_OTHERS: CommandError =
     CommandError::fixed("ERR NX and XX, GT or LT options at the same time are not compatible");
@@ -41,10 +42,7 @@ impl Conditions {
             match named.into_iter().find(|(name, _)| is(name)) {
                 Some((_, condition)) => *condition = true,
                 None => {
-                    return Err(CommandError::new(format!(
-                        "ERR Unsupported option {}",
-                        String::from_utf8_lossy(word)
-                    )));
+                    return Err(CommandError::new(format!("ERR Unsupported option {}", quoted(word))));
                 }
             }
         }

@@ -18,6 +18,7 @@ use stdx::glob;
 use stdx::num::parse_i64;
 
 use super::type_name;
+use crate::text::quoted;
 
 /// Entries that one step looks at before it leaves the shard to others.
 const STEP_ENTRIES_MAX: usize = 1024;
@@ -69,9 +70,10 @@ impl<'a> Scan<'a> {
 }
 
 fn known_type(name: &[u8]) -> Result<&'static str, CommandError> {
-    TYPES.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes())).ok_or_else(|| {
-        CommandError::new(format!("ERR unknown type name '{}'", String::from_utf8_lossy(name)))
-    })
+    TYPES
+        .into_iter()
+        .find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        .ok_or_else(|| CommandError::new(format!("ERR unknown type name '{}'", quoted(name))))
 }
 
 /// A cursor: our own in strict decimal form; and whatever else C's `strtoul` takes whole, as the peers do.

@@ -39,11 +39,15 @@ pub(super) fn decrby(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
 
 fn add(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply, increment: i64) -> Result<Effect, CommandError> {
     let key = cx.key(args, 1);
-    let entry = cx.find(key);
-    let access = entry.and_then(|entry| entry.access());
-    let sum = integer_or_zero(entry)?.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
-    let access = access.or(cx.access_new());
-    cx.keyspace(key).put_int(key, sum, Deadline::Keep, access);
+    let place = cx.place(key);
+    let access = cx.access_new();
+    let keyspace = cx.keyspace(key);
+    let value = integer_or_zero(place.map(|place| keyspace.entry(place)))?;
+    let sum = value.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
+    match place {
+        Some(place) => keyspace.set_int(key, place, sum),
+        None => keyspace.put_int(key, sum, Deadline::Clear, access),
+    }
     reply.int(sum);
     Ok(Effect::AsIs)
 }

@@ -365,6 +365,33 @@ fn appending_to_a_big_value_is_amortised() {
     );
 }
 
+#[test]
+fn an_integer_is_changed_where_it_was_found() {
+    let mut keyspace = Keyspace::new(storage());
+    let name = key(b"counter");
+    keyspace.put_string(name, b"12", Deadline::At(NOW), Some([1, 2, 3]));
+    let dirty = flag();
+    keyspace.watch(name.bytes, &dirty);
+    // In place, then growing, shrinking, and from a string that is no integer yet.
+    for integer in [13, 127, 128, i64::MAX, i64::MIN, -1] {
+        let place = keyspace.place(name).unwrap();
+        keyspace.set_int(name, place, integer);
+        let expected = Expected {
+            value: integer.to_string().into(),
+            raw: false,
+            deadline: Some(NOW),
+            access: Some([1, 2, 3]),
+        };
+        assert_eq!(keyspace.find(name).map(seen), Some(expected));
+    }
+    assert!(dirty.load(Relaxed));
+    keyspace.string_resize(name, 1, None)[0] = b'7';
+    let place = keyspace.place(name).unwrap();
+    keyspace.set_int(name, place, 8);
+    assert!(matches!(keyspace.find(name).unwrap().string(), Some(StringRef::Int(8))));
+    assert_eq!((keyspace.len(), keyspace.volatile_len()), (1, 1));
+}
+
 fn flag() -> Dirty {
     Arc::new(AtomicBool::new(false))
 }
