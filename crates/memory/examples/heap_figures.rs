@@ -1,7 +1,7 @@
 //! The memory figures of the heap and the index, as README and DESIGN state them: load, then churn, with the default number of
 //! shards. Not a load generator: one thread, no protocol.
 //!
-//! `cargo run --release -p memory --example heap_figures -- [shards] [entries] [sizes] [churn]`
+//! `cargo run --release -p memory --example heap_figures -- [shards] [entries] [sizes] [churn] [helper]`
 //! sizes: `lo-hi` value bytes, or one number; the entries of the churn phase have the same distribution, so that overwrites change
 //! sizes. `lo-hi/lo-hi` churns towards a second distribution.
 
@@ -111,6 +111,10 @@ fn main() {
     let (load, churn) = sizes.split_once('/').unwrap_or((&sizes, &sizes));
     let writes: u64 = arg(4, "6000000").parse().expect("churn is a number");
     let arena = Arena::reserve(memory::ARENA_BYTES_MAX).expect("address space");
+    if arg(5, "") == "helper" {
+        let options = memory::GrowthOptions { huge_pages: true, populate: true };
+        arena.start_helper(options).expect("a thread");
+    }
     let value = vec![b'v'; 1 << 20];
     let base = resident_bytes();
     let mut world = World {

@@ -210,6 +210,11 @@ impl Arena {
         self.frontier_bytes.load(Relaxed)
     }
 
+    /// Advises huge pages for the whole arena. One VMA, so this takes microseconds.
+    pub(crate) fn advise_huge_pages(&self) {
+        self.advise(0, self.bytes as usize, libc::MADV_HUGEPAGE);
+    }
+
     /// `madvise` on a part of the arena. A refusal (old kernel, no huge pages) changes nothing but speed or RAM, so it is only returned.
     pub(crate) fn advise(&self, offset: usize, bytes: usize, advice: libc::c_int) -> bool {
         debug_assert!((offset + bytes) as u64 <= self.bytes);

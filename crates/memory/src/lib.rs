@@ -26,6 +26,7 @@ pub use arena::{ARENA_BYTES_MAX, Arena, MemoryMap};
 pub use big::{BigRef, INLINE_BYTES_MAX};
 pub use compact::Step;
 pub use entry::{EntryMut, EntryParts, EntryRef, Integer, Kind};
+pub use growth::GrowthOptions;
 pub use handle::{GRANULE_BYTES, Handle};
 pub use heap::{Heap, Meta};
 pub use index::{Index, IndexHint, Position};
