@@ -544,12 +544,13 @@ pub const ROWS: &[Command<Plan>] = &[
     },
 ];
 
-/// Looks a key up for a question about the key itself: counts a hit or a miss, but is no use of the key.
-fn look<'c>(cx: &'c mut Exec<'_>, key: Key<'_>) -> Option<Entry<'c>> {
-    let found = cx.peek_in(cx.db, key).is_some();
-    cx.counters.keyspace_hits += u64::from(found);
-    cx.counters.keyspace_misses += u64::from(!found);
-    cx.keyspace(key).find(key)
+/// Answers a question about a key that exists: counts a hit or a miss, but is no use of the key.
+fn ask<T>(cx: &mut Exec<'_>, key: Key<'_>, answer: impl FnOnce(Entry<'_>) -> T) -> Option<T> {
+    let answer = cx.peek(key).map(answer);
+    let counter =
+        if answer.is_some() { &mut cx.counters.keyspace_hits } else { &mut cx.counters.keyspace_misses };
+    *counter += 1;
+    answer
 }
 
 /// The type of a value as TYPE and SCAN name it.

@@ -6,7 +6,7 @@ use shard::exec::Exec;
 use shard::keyspace::Key;
 use stdx::num::parse_i64;
 
-use super::{look, type_name};
+use super::{ask, type_name};
 
 const NOT_AN_I32: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
@@ -17,7 +17,7 @@ pub(super) fn del(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resul
     let mut removed = 0;
     for index in 1..args.len() {
         let key = cx.key(args, index);
-        if cx.peek_in(cx.db, key).is_some() {
+        if cx.peek(key).is_some() {
             cx.keyspace(key).remove(key);
             removed += 1;
         }
@@ -28,7 +28,7 @@ pub(super) fn del(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resul
 
 /// `EXISTS key [key ...]`
 pub(super) fn exists(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    let count = (1..args.len()).filter(|&index| look(cx, cx.key(args, index)).is_some()).count();
+    let count = (1..args.len()).filter(|&index| ask(cx, cx.key(args, index), |_| ()).is_some()).count();
     reply.int(count as i64);
     Ok(Effect::None)
 }
@@ -45,7 +45,7 @@ pub(super) fn touch(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
 
 /// `TYPE key`
 pub(super) fn type_of(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    reply.simple(look(cx, cx.key(args, 1)).map_or("none", type_name));
+    reply.simple(ask(cx, cx.key(args, 1), type_name).unwrap_or("none"));
     Ok(Effect::None)
 }
 

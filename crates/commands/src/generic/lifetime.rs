@@ -5,7 +5,7 @@ use resp::{Args, Reply};
 use shard::exec::Exec;
 use stdx::num::parse_i64;
 
-use super::look;
+use super::ask;
 use crate::effects::{deadline_set, record};
 use crate::string::Unit;
 use crate::text::quoted;
@@ -163,7 +163,7 @@ fn tell_deadline(
     reply: &mut Reply,
     tell: impl Fn(u64) -> u64,
 ) -> Result<Effect, CommandError> {
-    reply.int(match look(cx, cx.key(args, 1)).map(|entry| entry.deadline()) {
+    reply.int(match ask(cx, cx.key(args, 1), |entry| entry.deadline()) {
         None => -2,
         Some(None) => -1,
         Some(Some(deadline)) => i64::try_from(tell(deadline)).expect("a deadline is below 2^63 ms"),

@@ -49,7 +49,7 @@ pub(super) fn help(_: &mut Exec<'_>, _: Args<'_>, reply: &mut Reply) -> Result<E
 
 /// `OBJECT ENCODING key`
 pub(super) fn encoding(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    match cx.peek_in(cx.db, cx.key(args, 2)) {
+    match cx.peek(cx.key(args, 2)) {
         None => reply.null(),
         Some(entry) => reply.bulk(entry.encoding().ok_or(CommandError::WRONG_TYPE)?.as_bytes()),
     }
@@ -58,7 +58,7 @@ pub(super) fn encoding(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
 
 /// `OBJECT REFCOUNT key`: a value belongs to its key alone.
 pub(super) fn refcount(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    match cx.peek_in(cx.db, cx.key(args, 2)) {
+    match cx.peek(cx.key(args, 2)) {
         None => reply.null(),
         Some(_) => reply.int(1),
     }
@@ -68,7 +68,7 @@ pub(super) fn refcount(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
 /// `OBJECT IDLETIME key`
 pub(super) fn idletime(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let (now_ms, policy) = (cx.now_ms, cx.settings.policy);
-    let Some(entry) = cx.peek_in(cx.db, cx.key(args, 2)) else {
+    let Some(entry) = cx.peek(cx.key(args, 2)) else {
         reply.null();
         return Ok(Effect::None);
     };
@@ -86,7 +86,7 @@ pub(super) fn idletime(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
 /// `OBJECT FREQ key`
 pub(super) fn freq(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let (now_ms, policy, decay_time) = (cx.now_ms, cx.settings.policy, cx.settings.lfu_decay_time);
-    let Some(entry) = cx.peek_in(cx.db, cx.key(args, 2)) else {
+    let Some(entry) = cx.peek(cx.key(args, 2)) else {
         reply.null();
         return Ok(Effect::None);
     };
