@@ -6,6 +6,7 @@
 mod bench;
 mod fail;
 mod golden;
+mod robustness;
 mod server;
 mod shell;
 mod tally;
@@ -23,6 +24,7 @@ const HELP: &str = "\
 cargo xtask tidy                       format, lints, layering, lengths, links, islands of unsafe code
 cargo xtask test [--only STAGE]        everything continuous integration runs
 cargo xtask golden [--bless] [FILTER]  the golden files against Darter; --bless records them from a reference server
+cargo xtask robustness [FILTER]        bad input, wrong starts, contention
 cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, written to benches/record
 ";
 
@@ -48,6 +50,7 @@ fn dispatch(command: &str, rest: &[String]) -> Result<Tally> {
         "test" => tests_all::run(rest).map(Tally::closing),
         "golden" => golden::run(rest).map(Tally::closing),
         "bench" => bench::run(rest),
+        "robustness" => robustness::run(rest).map(Tally::closing),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(Tally::default())

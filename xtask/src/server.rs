@@ -36,9 +36,11 @@ impl Program {
     /// Darter built with a profile of the workspace.
     pub fn darter_of_profile(profile: &str) -> Result<Self> {
         if let Some(path) = std::env::var_os("DARTER") {
-            return Ok(Self::Darter(path.into()));
+            let path = std::fs::canonicalize(&path)
+                .map_err(|e| format!("DARTER={}: {e}", path.to_string_lossy()))?;
+            return Ok(Self::Darter(path));
         }
-        shell::run(shell::cargo().args(["build", "--quiet", "--package", "server", "--profile", profile]))?;
+        shell::run(shell::cargo().args(["build", "--quiet", "--package", "darter", "--profile", profile]))?;
         Ok(Self::Darter(shell::target().join(profile).join("darter")))
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::fail::Result;
 use crate::server::Program;
 use crate::tally::Tally;
-use crate::{golden, shell, tidy};
+use crate::{golden, robustness, shell, tidy};
 
 /// What a stage gets.
 struct Context {
@@ -18,8 +18,12 @@ struct Context {
 /// A stage: its name for `--only`, and what runs.
 type Stage = (&'static str, fn(&Context) -> Result<Tally>);
 
-const STAGES: &[Stage] =
-    &[("tidy", |_| tidy::run(&[])), ("unit", |_| unit()), ("golden", |cx| golden::stage(&cx.darter))];
+const STAGES: &[Stage] = &[
+    ("tidy", |_| tidy::run(&[])),
+    ("unit", |_| unit()),
+    ("golden", |cx| golden::stage(&cx.darter)),
+    ("robustness", |cx| robustness::stage(&cx.darter)),
+];
 
 /// Runs the command.
 pub fn run(words: &[String]) -> Result<Tally> {

@@ -3,10 +3,10 @@
 //! Runs of the two servers are interleaved, medians are taken over several rounds, and what counts is the server's processor time per
 //! request: it is steady where requests per second are not. The outcome is printed and written to `benches/record/`.
 
-mod load;
+pub mod load;
 mod machine;
 mod memory;
-mod process;
+pub mod process;
 mod speed;
 
 use std::path::PathBuf;
