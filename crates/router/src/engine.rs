@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use command::{CommandError, Effect, KeySpec, Record};
-use resp::{Args, OwnedArgs, Reply};
+use command::{CommandError, Effect, KeySpec};
+use resp::{Args, Mark, OwnedArgs, Reply};
 use shard::ShardId;
 use shard::data::{Counters, ShardData};
 use shard::exec::{Exec, Held};
@@ -16,7 +16,9 @@ use shard::latch::{Busy, Duty, Shards, Submitted, Visit};
 use shard::plan::{Plan, Run, Walk, WalkStart, WalkStep};
 use stdx::rng::Rng;
 
-use crate::task::{Outcome, Queued, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamp};
+use crate::task::{
+    Outcome, Queued, Stamped, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamped,
+};
 
 /// One command to run.
 #[derive(Clone, Copy)]
@@ -64,13 +66,6 @@ pub struct Engine {
     pub journal: Vec<Stamped>,
     home: Arc<dyn Fn(Box<Task>) + Send + Sync>,
     ids: Vec<ShardId>,
-}
-
-/// The records of one command or transaction with their place in the order of all writes.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Stamped {
-    pub stamp: u64,
-    pub records: Vec<(u16, Record)>,
 }
 
 impl Engine {
@@ -150,15 +145,11 @@ impl Engine {
             } else {
                 published.set(shard, call.db, data.existing(call.db).map_or(0, |keyspace| keyspace.len()));
             }
-            let stamp = if journaling { stamp(std::iter::once(data), surroundings.now_ms) } else { 0 };
-            (result, stamp)
+            let stamped = journaling.then(|| stamped(std::iter::once(data), surroundings.now_ms));
+            (result, stamped)
         });
         match entered {
-            Ok((Ok(effect), stamp)) => {
-                self.note(stamp, call, effect);
-                Ran::Done
-            }
-            Ok((Err(error), _)) => fail(reply, mark, &error),
+            Ok((result, stamped)) => self.end(call, result, stamped, mark, reply),
             Err(Busy) => {
                 let work = Work::Command(self.queued(call), run);
                 self.post(call, work, &[shard], reply)
@@ -195,19 +186,12 @@ impl Engine {
                     published.set(id, call.db, data.existing(call.db).map_or(0, |keyspace| keyspace.len()));
                 }
             }
-            let stamp = if surroundings.journaling {
-                stamp(entered.iter_mut().map(|(_, data)| data), surroundings.now_ms)
-            } else {
-                0
-            };
-            (result, stamp)
+            let shards = entered.iter_mut().map(|(_, data)| data);
+            let stamped = surroundings.journaling.then(|| stamped(shards, surroundings.now_ms));
+            (result, stamped)
         });
         match entered {
-            Ok((Ok(effect), stamp)) => {
-                self.note(stamp, call, effect);
-                Ran::Done
-            }
-            Ok((Err(error), _)) => fail(reply, mark, &error),
+            Ok((result, stamped)) => self.end(call, result, stamped, mark, reply),
             Err(Busy) => {
                 let work = Work::Command(self.queued(call), run);
                 self.post(call, work, ids, reply)
@@ -290,8 +274,7 @@ impl Engine {
             reply: Reply::new(reply.proto),
             ends: Vec::new(),
             counters: Counters::default(),
-            records: Vec::new(),
-            stamp: 0,
+            stamped: Stamped::default(),
         })
     }
 
@@ -322,8 +305,9 @@ impl Engine {
     /// Takes over what a finished task of this thread counted and changed.
     pub fn absorb(&mut self, task: &mut Task) {
         self.counters.add(task.counters);
-        if !task.records.is_empty() {
-            self.journal.push(Stamped { stamp: task.stamp, records: std::mem::take(&mut task.records) });
+        let stamped = std::mem::take(&mut task.stamped);
+        if !stamped.records.is_empty() {
+            self.journal.push(stamped);
         }
     }
 
@@ -374,13 +358,27 @@ impl Engine {
         Queued { plan: *call.plan, args: OwnedArgs::from(call.args), db: call.db }
     }
 
+    /// After a command has run: its error replaces what it wrote, its effect goes to the journal if one listens.
     #[inline]
-    fn note(&mut self, stamp: u64, call: Call<'_>, effect: Effect) {
-        if self.surroundings.journaling && effect != Effect::None {
-            let mut records = Vec::new();
-            record(&mut records, &self.surroundings, call.db, call.args, effect);
-            self.journal.push(Stamped { stamp, records });
+    fn end(
+        &mut self,
+        call: Call<'_>,
+        result: Result<Effect, CommandError>,
+        stamped: Option<Stamped>,
+        mark: Mark,
+        reply: &mut Reply,
+    ) -> Ran {
+        let (effect, ran) = match result {
+            Ok(effect) => (effect, Ran::Done),
+            Err(error) => (Effect::None, fail(reply, mark, &error)),
+        };
+        if let Some(mut stamped) = stamped {
+            record(&mut stamped.records, &self.surroundings, call.db, call.args, effect);
+            if !stamped.records.is_empty() {
+                self.journal.push(stamped);
+            }
         }
+        ran
     }
 }
 
@@ -447,7 +445,7 @@ fn insert(ids: &mut Vec<ShardId>, id: ShardId) {
 }
 
 #[cold]
-fn fail(reply: &mut Reply, mark: resp::Mark, error: &CommandError) -> Ran {
+fn fail(reply: &mut Reply, mark: Mark, error: &CommandError) -> Ran {
     reply.truncate_to(mark);
     reply.error(error.text());
     Ran::Failed

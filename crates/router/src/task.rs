@@ -26,6 +26,13 @@ pub struct Ticket {
     pub connection: u64,
 }
 
+/// The records of one command or transaction with their place in the order of all writes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stamped {
+    pub stamp: u64,
+    pub records: Vec<(u16, Record)>,
+}
+
 /// What every command of a task shares.
 #[derive(Clone)]
 pub struct Surroundings {
@@ -105,10 +112,8 @@ pub struct Task {
     pub ends: Vec<Mark>,
     /// What the commands counted on whichever thread ran them; the home thread adds it to its own.
     pub counters: Counters,
-    /// What the journal must record, database and words, if one listens.
-    pub records: Vec<(u16, Record)>,
-    /// The journal's stamp, taken under the latches.
-    pub stamp: u64,
+    /// What the journal must record, if one listens.
+    pub stamped: Stamped,
 }
 
 impl Visit<ShardData> for Task {
@@ -123,8 +128,10 @@ impl Visit<ShardData> for Task {
             _ => self.run_single(entered),
         };
         publish_all(&self.surroundings.published, entered);
-        if !self.records.is_empty() {
-            self.stamp = stamp(entered.iter_mut().map(|(_, data)| data), self.surroundings.now_ms);
+        if self.surroundings.journaling {
+            let mut effects = std::mem::take(&mut self.stamped.records);
+            self.stamped = stamped(entered.iter_mut().map(|(_, data)| data), self.surroundings.now_ms);
+            self.stamped.records.append(&mut effects);
         }
     }
 
@@ -160,7 +167,7 @@ impl Task {
         };
         match result {
             Ok((effect, outcome)) => {
-                record(&mut self.records, &self.surroundings, queued.db, args, effect);
+                record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect);
                 outcome
             }
             Err(error) => {
@@ -198,7 +205,7 @@ impl Task {
             let mark = self.reply.mark();
             let args = queued.args.as_args();
             match run_queued(&mut cx, queued, &keys_in, &mut self.reply) {
-                Ok(effect) => record(&mut self.records, &self.surroundings, queued.db, args, effect),
+                Ok(effect) => record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect),
                 Err(error) => {
                     self.reply.truncate_to(mark);
                     self.reply.error(error.text());
@@ -314,15 +321,17 @@ pub(crate) fn record(
     }
 }
 
-/// A stamp after all stamps of these shards, and not before the clock, in microseconds; the shards' last one from now on.
+/// A stamp after all stamps of these shards, and not before the clock, in microseconds; the shards' last one from now on. With it the
+/// removals in these shards that the journal does not know yet.
 ///
 /// Every write takes one under its latches, so that the stamps of the writes of one shard ascend in the order of the writes, and a
 /// write over several shards comes after all earlier writes of each: sorted by stamp, the records of all threads replay to the same data.
-pub(crate) fn stamp<'s>(shards: impl Iterator<Item = &'s mut ShardData>, now_ms: u64) -> u64 {
-    let shards: Vec<&mut ShardData> = shards.collect();
+pub(crate) fn stamped<'s>(shards: impl Iterator<Item = &'s mut ShardData>, now_ms: u64) -> Stamped {
+    let mut shards: Vec<&mut ShardData> = shards.collect();
     let stamp = shards.iter().map(|data| data.stamp_last).fold(now_ms * 1000, u64::max) + 1;
+    let records = shards.iter_mut().flat_map(|data| data.take_removed()).collect();
     shards.into_iter().for_each(|data| data.stamp_last = stamp);
-    stamp
+    Stamped { stamp, records }
 }
 
 /// Publishes the number of keys of every database of the entered shards.

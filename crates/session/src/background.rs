@@ -132,19 +132,24 @@ fn expire(worker: &mut Worker) -> u64 {
     let published = &worker.shared.published;
     let engine = &mut worker.engine;
     let counters = &mut engine.counters;
+    let journaling = engine.surroundings.journaling;
     let started_us = clock::monotonic_us();
     let sliced = engine.shards.with_one(id, &mut engine.duty, |data| {
-        let mut outcome = None;
+        let (mut outcome, mut removed) = (None, Vec::new());
         for (db, keyspace) in data.in_use() {
             if keyspace.expiry_due_ms() < now_ms {
-                let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |_| {
+                let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |key| {
                     counters.expired_keys += 1;
+                    if journaling {
+                        removed.push((db, key.into()));
+                    }
                 });
                 published.set(id, db, keyspace.len());
                 outcome = Some(slice);
                 break;
             }
         }
+        data.removed.append(&mut removed);
         (outcome, data.expiry_due_ms())
     });
     let Ok((outcome, due_ms)) = sliced else { return SLICE_US };

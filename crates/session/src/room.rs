@@ -114,9 +114,13 @@ impl Worker {
             });
             while let Some(candidate) = self.room.pool.take() {
                 let published = &self.shared.published;
+                let journaling = self.engine.surroundings.journaling;
                 let engine = &mut self.engine;
                 let evicted = engine.shards.with_one(candidate.shard, &mut engine.duty, |data| {
                     let bytes = evict(data, layout, &candidate, settings.policy)?;
+                    if journaling {
+                        data.removed.push((candidate.db, candidate.key.as_slice().into()));
+                    }
                     let keys = data.existing(candidate.db).map_or(0, |keyspace| keyspace.len());
                     published.set(candidate.shard, candidate.db, keys);
                     Some(bytes)

@@ -19,6 +19,9 @@ pub struct ShardData {
     hints: Hints,
     /// Keyspaces that FLUSHDB and FLUSHALL detached; freed in slices by the shard's home thread.
     pub detached: LazyFree,
+    /// Keys that expired or were evicted since the last write that was journaled; only filled while a journal listens. They come
+    /// before that write's own records, so that a replay finds what the write found.
+    pub removed: Vec<(u16, Box<[u8]>)>,
     /// Stamp of the last write to this shard: see `docs/journal.md`.
     pub stamp_last: u64,
 }
@@ -27,7 +30,15 @@ impl ShardData {
     /// `hints` has an element for each database of each shard.
     pub fn new(id: ShardId, databases: u16, storage: Storage, hints: Hints) -> Self {
         let databases = (0..databases).map(|_| None).collect();
-        Self { id, storage, databases, hints, detached: LazyFree::default(), stamp_last: 0 }
+        Self {
+            id,
+            storage,
+            databases,
+            hints,
+            detached: LazyFree::default(),
+            removed: Vec::new(),
+            stamp_last: 0,
+        }
     }
 
     /// Database `db` of this shard, made on first use.
@@ -51,6 +62,13 @@ impl ShardData {
     /// Every database in use with its number.
     pub fn in_use(&mut self) -> impl Iterator<Item = (u16, &mut Keyspace)> {
         (0..).zip(self.databases.iter_mut()).filter_map(|(db, keyspace)| Some((db, keyspace.as_deref_mut()?)))
+    }
+
+    /// The removals that the journal does not know yet, as its records.
+    pub fn take_removed(&mut self) -> impl Iterator<Item = (u16, command::Record)> + use<> {
+        std::mem::take(&mut self.removed)
+            .into_iter()
+            .map(|(db, key)| (db, vec![b"UNLINK".to_vec(), key.into_vec()]))
     }
 
     /// Unix time in ms before which nothing in this shard expires; 0 while a walk goes on.

@@ -172,6 +172,9 @@ impl<'a> Exec<'a> {
             return Some(place);
         }
         keyspace.remove(key);
+        if self.journaling {
+            self.shard(key.shard).removed.push((db, key.bytes.into()));
+        }
         self.counters.expired_keys += 1;
         None
     }
