@@ -415,10 +415,17 @@ impl Engine {
         self.hint(shard, db).prefetch_bucket(hash);
     }
 
-    /// Asks for the memory of a key's entry, whose bucket was asked for before.
+    /// Asks for the memory of a key's entry, whose bucket was asked for before. True: the key may lie in the bucket's overflow lines,
+    /// which were asked for; [`Self::prefetch_overflow`] then looks into them.
     #[inline]
-    pub fn prefetch_entry(&self, shard: ShardId, db: u16, hash: u64) {
-        self.hint(shard, db).prefetch_entry(hash);
+    pub fn prefetch_entry(&self, shard: ShardId, db: u16, hash: u64) -> bool {
+        self.hint(shard, db).prefetch_entry(hash)
+    }
+
+    /// Asks for the memory of a key's entry if it lies in the overflow lines.
+    #[inline]
+    pub fn prefetch_overflow(&self, shard: ShardId, db: u16, hash: u64) {
+        self.hint(shard, db).prefetch_overflow(hash);
     }
 }
 

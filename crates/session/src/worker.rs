@@ -76,8 +76,8 @@ impl Cx<'_> {
     }
 }
 
-/// Commands parsed ahead of execution, so that the memory misses of one window overlap.
-const WINDOW: usize = 64;
+/// Commands parsed ahead of execution, so that the memory misses of one window overlap. One bit of a word each.
+const WINDOW: usize = u64::BITS as usize;
 
 /// Bytes of replies after which they are handed to the socket although the window is not done.
 const REPLY_CHUNK: usize = 64 << 10;
@@ -362,9 +362,20 @@ impl Worker {
             parsed.hint = Some((entry.only_key, key.hash, key.shard));
             self.engine.prefetch_bucket(key.shard, db, key.hash);
         }
-        if window.len() > 1 {
-            for (_, hash, shard) in window.iter().filter_map(|parsed| parsed.hint) {
-                self.engine.prefetch_entry(shard, db, hash);
+        if window.len() < 2 {
+            // The command itself comes next: nothing would overlap.
+            return;
+        }
+        let mut overflowing = 0_u64;
+        for (at, parsed) in window.iter().enumerate() {
+            let Some((_, hash, shard)) = parsed.hint else { continue };
+            overflowing |= u64::from(self.engine.prefetch_entry(shard, db, hash)) << at;
+        }
+        while overflowing != 0 {
+            let at = overflowing.trailing_zeros() as usize;
+            overflowing &= overflowing - 1;
+            if let Some((_, hash, shard)) = window[at].hint {
+                self.engine.prefetch_overflow(shard, db, hash);
             }
         }
     }
