@@ -4,6 +4,7 @@
 //! socket, as a client would. It depends on no other crate of the workspace, so that it builds in seconds and runs when they do not.
 
 mod bench;
+mod clients;
 mod fail;
 mod golden;
 mod robustness;
@@ -25,6 +26,7 @@ cargo xtask tidy                       format, lints, layering, lengths, links, 
 cargo xtask test [--only STAGE]        everything continuous integration runs
 cargo xtask golden [--bless] [FILTER]  the golden files against Darter; --bless records them from a reference server
 cargo xtask robustness [FILTER]        bad input, wrong starts, contention
+cargo xtask clients [LIBRARY]          smoke tests through client libraries, installed into target/clients
 cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, written to benches/record
 ";
 
@@ -51,6 +53,7 @@ fn dispatch(command: &str, rest: &[String]) -> Result<Tally> {
         "golden" => golden::run(rest).map(Tally::closing),
         "bench" => bench::run(rest),
         "robustness" => robustness::run(rest).map(Tally::closing),
+        "clients" => clients::run(rest).map(Tally::closing),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(Tally::default())
