@@ -6,9 +6,9 @@
 //! - The visits of a connection are executed in its order in every shard, and their replies come in that order.
 //! - In a shard where it was posted, no visit waits for more than 1,000 visits that were submitted after it.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -51,20 +51,28 @@ struct World {
     submitted: AtomicU64,
     /// Visits that each shard has executed.
     executed: Vec<AtomicU64>,
+    /// The same when the visit of a connection was posted there; `u64::MAX` before that is noted. Shard-major.
+    posted: Vec<AtomicU64>,
     stop: AtomicBool,
+}
+
+impl World {
+    fn posted_at(&self, shard: ShardId, connection: usize) -> &AtomicU64 {
+        &self.posted[usize::from(shard) * THREADS * CONNECTIONS_PER_THREAD + connection]
+    }
 }
 
 /// One visit of one connection.
 struct Task {
-    world: Arc<World>,
+    world: &'static World,
     home: usize,
     connection: usize,
     number: u64,
     submitted: u64,
     ids: Vec<ShardId>,
     rng: Rng,
-    /// Where it was posted, with the number of visits that the shard had executed by then; `u64::MAX` before that is known.
-    waits: Vec<(ShardId, Arc<AtomicU64>)>,
+    /// Where it was posted.
+    waits: Vec<ShardId>,
     /// The most visits, submitted later, that it waited for in one shard, and in all of them.
     later_max: u64,
     later_all: u64,
@@ -109,7 +117,7 @@ impl Task {
 
     /// At once, if its shards are free.
     fn try_first(&mut self, duty: &mut Duty<Data>) -> Result<(), Busy> {
-        let (world, ids) = (Arc::clone(&self.world), self.ids.clone());
+        let (world, ids) = (self.world, self.ids.clone());
         match ids[..] {
             [id] => world.shards.with_one(id, duty, |data| {
                 self.come(id, data);
@@ -121,10 +129,11 @@ impl Task {
 
     /// Counts what it waited for, in every shard where it was posted.
     fn count_waits(&mut self, entered: &mut Entered<'_, Data>) {
-        for (id, since) in std::mem::take(&mut self.waits) {
+        for id in std::mem::take(&mut self.waits) {
             let data = entered.get(id);
             // Its poster may not have come to note the moment yet: then it has not waited for long.
-            let executed = data.executed.saturating_sub(since.load(Ordering::Relaxed));
+            let since = self.world.posted_at(id, self.connection).load(Ordering::Relaxed);
+            let executed = data.executed.saturating_sub(since);
             let later = (data.executed - executed.min(RECENT as u64)..data.executed)
                 .filter(|&at| data.recent[at as usize % RECENT] > self.submitted)
                 .count() as u64;
@@ -141,20 +150,18 @@ impl Visit<Data> for Task {
     }
 
     fn deliver(self: Box<Self>) {
-        let world = Arc::clone(&self.world);
-        let peer = &world.peers[self.home];
+        let peer = &self.world.peers[self.home];
         if peer.mailbox.push(self) {
             peer.thread.get().expect("it has slept").unpark();
         }
     }
 
     fn waits(&mut self, shard: ShardId) -> Option<Box<dyn FnOnce()>> {
-        let since = Arc::new(AtomicU64::new(u64::MAX));
-        self.waits.push((shard, Arc::clone(&since)));
-        let world = Arc::clone(&self.world);
-        Some(Box::new(move || {
-            since.store(world.executed[usize::from(shard)].load(Ordering::Relaxed), Ordering::Relaxed);
-        }))
+        self.waits.push(shard);
+        let executed = &self.world.executed[usize::from(shard)];
+        let posted = self.world.posted_at(shard, self.connection);
+        posted.store(u64::MAX, Ordering::Relaxed);
+        Some(Box::new(|| posted.store(executed.load(Ordering::Relaxed), Ordering::Relaxed)))
     }
 }
 
@@ -170,7 +177,7 @@ struct Report {
 
 struct Worker {
     me: usize,
-    world: Arc<World>,
+    world: &'static World,
     duty: Duty<Data>,
     rng: Rng,
     /// The number of each connection's last visit; whether it is still out.
@@ -202,7 +209,7 @@ impl Worker {
             self.connections[connection].0 += 1;
             let ids = self.ids();
             let mut task = Box::new(Task {
-                world: Arc::clone(&self.world),
+                world: self.world,
                 home: self.me,
                 connection: self.me * CONNECTIONS_PER_THREAD + connection,
                 number: self.connections[connection].0,
@@ -224,8 +231,7 @@ impl Worker {
     }
 
     fn read_mail(&mut self) {
-        let world = Arc::clone(&self.world);
-        for task in world.peers[self.me].mailbox.take() {
+        for task in self.world.peers[self.me].mailbox.take() {
             let connection = &mut self.connections[task.connection % CONNECTIONS_PER_THREAD];
             assert_eq!(*connection, (task.number, true), "a reply out of order");
             connection.1 = false;
@@ -235,7 +241,7 @@ impl Worker {
     }
 
     fn run(mut self, done: &Sender<Report>) {
-        let world = Arc::clone(&self.world);
+        let world = self.world;
         let me = &world.peers[self.me];
         me.thread.set(thread::current()).expect("once per thread");
         loop {
@@ -267,7 +273,8 @@ fn from_environment(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
 
-fn world() -> Arc<World> {
+/// Never freed, so that no thread needs to count references to it.
+fn world() -> &'static World {
     let data = |_| Data {
         inside: false,
         balance: 0,
@@ -275,13 +282,14 @@ fn world() -> Arc<World> {
         last: vec![0; THREADS * CONNECTIONS_PER_THREAD],
         recent: vec![0; RECENT],
     };
-    Arc::new(World {
+    Box::leak(Box::new(World {
         shards: Shards::new(SHARDS, Pace::new(ticks, 1000), data),
         peers: (0..THREADS).map(|_| Peer { mailbox: Mailbox::new(), thread: OnceLock::new() }).collect(),
         submitted: AtomicU64::new(1),
         executed: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
+        posted: (0..SHARDS * THREADS * CONNECTIONS_PER_THREAD).map(|_| AtomicU64::new(0)).collect(),
         stop: AtomicBool::new(false),
-    })
+    }))
 }
 
 #[test]
@@ -294,7 +302,7 @@ fn contention() {
     for me in 0..THREADS {
         let worker = Worker {
             me,
-            world: Arc::clone(&world),
+            world,
             duty: Duty::new(),
             rng: Rng::new(seed.wrapping_mul(31).wrapping_add(me as u64)),
             connections: [(0, false); CONNECTIONS_PER_THREAD],
