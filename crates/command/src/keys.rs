@@ -170,3 +170,24 @@ pub fn key_positions(
 
 #[cfg(test)]
 mod tests;
+
+/// First key, last key and step of COMMAND INFO, which can say less than specifications: one run of words that the specifications with an
+/// index and a range make up together. 0, 0, 0 for a command without keys.
+pub fn legacy_range(specs: &[KeySpec]) -> (i32, i32, i32) {
+    let (mut first, mut last, mut step) = (0, 0, 0);
+    for spec in specs {
+        let (Begin::Index(at), Find::Range { last: relative, step: by, .. }) = (spec.begin, spec.find) else {
+            continue;
+        };
+        let (at, by) = (i32::from(at), i32::from(by));
+        let end = if relative >= 0 { at + i32::from(relative) } else { i32::from(relative) };
+        if first == 0 {
+            (first, last, step) = (at, end, by);
+        } else if last + 1 == at && step == 1 && by == 1 {
+            last = end;
+        } else {
+            break;
+        }
+    }
+    (first, last, step)
+}

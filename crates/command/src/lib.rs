@@ -8,8 +8,9 @@ mod effect;
 mod error;
 mod keys;
 mod spec;
+pub mod syntax;
 
 pub use effect::{Effect, Record};
 pub use error::CommandError;
-pub use keys::{Begin, Find, InvalidKeys, KeyFlags, KeySpec, key_positions};
+pub use keys::{Begin, Find, InvalidKeys, KeyFlags, KeySpec, key_positions, legacy_range};
 pub use spec::{Categories, Command, Flags, Group, Spec};

@@ -4,12 +4,12 @@
 //! the error and its exit code.
 
 use std::error::Error;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use reactor::EngineKind;
 use session::config::{Config, Engine, Loaded, Supervised, os_text};
+use session::listen::Listeners;
 use session::serve::{self, Setup};
 use session::shared::Start;
 use session::{limits, listen, logger};
@@ -64,7 +64,7 @@ pub fn run(loaded: Loaded) -> Result<(), Box<dyn Error>> {
     result
 }
 
-fn serve(listeners: Vec<OwnedFd>, config: &Arc<Config>, supervised: bool) -> Result<(), Box<dyn Error>> {
+fn serve(listeners: Listeners, config: &Arc<Config>, supervised: bool) -> Result<(), Box<dyn Error>> {
     let setup = setup(listeners, config, supervised)?;
     let (threads, shards) = (setup.threads, setup.shards);
     let shared = serve::prepare(&setup)?;
@@ -80,7 +80,7 @@ fn serve(listeners: Vec<OwnedFd>, config: &Arc<Config>, supervised: bool) -> Res
     result
 }
 
-fn setup(listeners: Vec<OwnedFd>, config: &Arc<Config>, supervised: bool) -> Result<Setup, Box<dyn Error>> {
+fn setup(listeners: Listeners, config: &Arc<Config>, supervised: bool) -> Result<Setup, Box<dyn Error>> {
     let usable = u32::try_from(reactor::affinity::cores().usable())?;
     let threads = config.threads.map_or(usable, Into::into);
     let shards = config.shards.map_or_else(
@@ -116,13 +116,12 @@ fn setup(listeners: Vec<OwnedFd>, config: &Arc<Config>, supervised: bool) -> Res
     })
 }
 
-fn listeners(config: &Config) -> Result<Vec<OwnedFd>, Box<dyn Error>> {
-    let mut sockets = listen::tcp(config)?;
-    sockets.extend(listen::unix(config)?);
-    if sockets.is_empty() {
+fn listeners(config: &Config) -> Result<Listeners, Box<dyn Error>> {
+    let listeners = Listeners { tcp: listen::tcp(&config.listen_settings())?, unix: listen::unix(config)? };
+    if listeners.tcp.is_empty() && listeners.unix.is_none() {
         return Err("Configured to not listen anywhere, exiting.".into());
     }
-    Ok(sockets)
+    Ok(listeners)
 }
 
 /// Whether systemd waits for a word from us.
@@ -135,7 +134,7 @@ fn supervisor(config: &Config) -> bool {
 
 /// The configuration as far as the system lets it be, with a warning for what it does not.
 fn fit_to_system(config: Config) -> Config {
-    if let Err(error) = limits::set_oom_score(config.oom_score_adj, limits::oom_score()) {
+    if let Err(error) = limits::set_oom_score(config.oom_score_adj) {
         log::warn!("oom-score-adj could not be set: {}", os_text(&error));
     }
     let Err((clients, error)) = limits::raise_open_files(config.maxclients) else { return config };

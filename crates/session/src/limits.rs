@@ -1,6 +1,7 @@
 //! What the operating system grants the process: descriptors for `maxclients`, its place when memory runs out.
 
 use std::io;
+use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -29,20 +30,21 @@ pub fn raise_open_files(maxclients: u32) -> Result<(), (u32, io::Error)> {
     Err((u32::try_from(clients).unwrap_or(u32::MAX), error.into()))
 }
 
-/// The score that the process was started with.
-pub fn oom_score() -> i32 {
-    let text = std::fs::read_to_string("/proc/self/oom_score_adj");
-    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-}
-
-/// Tells the kernel how soon this process should die when memory runs out. `started_with` is what [`oom_score`] gave at start.
-pub fn set_oom_score(score: OomScore, started_with: i32) -> io::Result<()> {
+/// Tells the kernel how soon this process should die when memory runs out.
+pub fn set_oom_score(score: OomScore) -> io::Result<()> {
+    static STARTED_WITH: OnceLock<i32> = OnceLock::new();
+    const FILE: &str = "/proc/self/oom_score_adj";
+    let read = || std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    if score == OomScore::Untouched && STARTED_WITH.get().is_none() {
+        return Ok(());
+    }
+    let started_with = *STARTED_WITH.get_or_init(read);
     let value = match score {
-        OomScore::Untouched => return Ok(()),
+        OomScore::Untouched => started_with,
         OomScore::Relative(more) => started_with + more,
         OomScore::Absolute(value) => value,
     };
-    std::fs::write("/proc/self/oom_score_adj", value.clamp(-1000, 1000).to_string())
+    std::fs::write(FILE, value.clamp(-1000, 1000).to_string())
 }
 
 #[cfg(test)]

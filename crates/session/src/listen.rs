@@ -9,7 +9,8 @@ use std::path::Path;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::config::{Bind, Config, os_text};
+use crate::config::{Bind, Config, ListenSettings, os_text};
+use crate::worker::Worker;
 
 /// An address that cannot be listened on, and why.
 #[derive(Debug)]
@@ -31,16 +32,72 @@ impl std::error::Error for ListenError {
     }
 }
 
+/// Open and listening sockets.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    pub tcp: Vec<OwnedFd>,
+    pub unix: Option<OwnedFd>,
+}
+
+/// The listeners of a thread, as its reactor knows them.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    tcp: Vec<u32>,
+    /// The token of the next one; none is used twice.
+    next: u32,
+}
+
+impl Worker {
+    /// Accepts connections from these sockets.
+    pub fn listen(&mut self, listeners: Listeners) -> io::Result<()> {
+        if let Some(socket) = listeners.unix {
+            self.listen_on(socket)?;
+        }
+        for socket in listeners.tcp {
+            let token = self.listen_on(socket)?;
+            self.listeners.tcp.push(token);
+        }
+        Ok(())
+    }
+
+    fn listen_on(&mut self, socket: OwnedFd) -> io::Result<u32> {
+        let token = self.listeners.next;
+        self.listeners.next += 1;
+        self.reactor.listen(socket, token)?;
+        Ok(token)
+    }
+
+    /// Listens at these TCP addresses instead of the present ones. If that fails, the present ones stay.
+    pub(crate) fn listen_at(&mut self, wanted: &ListenSettings) -> Result<(), String> {
+        // First, because a new address may take the place of an old one (`*` and 127.0.0.1 of the same port).
+        for token in std::mem::take(&mut self.listeners.tcp) {
+            self.reactor.stop_listening(token);
+        }
+        let result = self.open_listeners(wanted);
+        if result.is_err()
+            && let Err(error) = self.open_listeners(&self.config.listen_settings())
+        {
+            log::error!("Listening again at the former addresses failed: {error}");
+        }
+        result
+    }
+
+    fn open_listeners(&mut self, wanted: &ListenSettings) -> Result<(), String> {
+        let tcp = tcp(wanted).map_err(|error| error.to_string())?;
+        self.listen(Listeners { tcp, unix: None }).map_err(|error| error.to_string())
+    }
+}
+
 /// Opens every TCP listener. An address marked optional is left out when this machine does not have it; one that is taken is an error
 /// even then, as in Valkey. No address at all, or port 0, gives none.
-pub fn tcp(config: &Config) -> Result<Vec<OwnedFd>, ListenError> {
+pub fn tcp(wanted: &ListenSettings) -> Result<Vec<OwnedFd>, ListenError> {
     let mut sockets = Vec::new();
-    if config.port == 0 {
+    if wanted.port == 0 {
         return Ok(sockets);
     }
-    for bind in &config.bind {
-        let place = || format!("{}:{}", bind.address, config.port);
-        let result = address(bind, config.port).and_then(|address| tcp_socket(address, config.tcp_backlog));
+    for bind in &wanted.bind {
+        let place = || format!("{}:{}", bind.address, wanted.port);
+        let result = address(bind, wanted.port).and_then(|address| tcp_socket(address, wanted.backlog));
         match result {
             Ok(socket) => sockets.push(socket),
             Err(error) if bind.optional && is_not_here(&error) => {}
@@ -151,21 +208,26 @@ mod tests {
     fn optional_addresses_may_be_missing_but_not_taken() {
         let port = free_port().to_string();
         // 192.0.2.1 is reserved for documentation: no machine has it.
-        let sockets = tcp(&config(&["--port", &port, "--bind", "127.0.0.1", "-192.0.2.1"])).unwrap();
+        let sockets =
+            tcp(&config(&["--port", &port, "--bind", "127.0.0.1", "-192.0.2.1"]).listen_settings()).unwrap();
         assert_eq!(sockets.len(), 1);
-        let taken = tcp(&config(&["--port", &port, "--bind", "-127.0.0.1"])).unwrap_err();
+        let taken = tcp(&config(&["--port", &port, "--bind", "-127.0.0.1"]).listen_settings()).unwrap_err();
         assert_eq!(
             taken.to_string(),
             format!("Could not listen on 127.0.0.1:{port}: Address already in use")
         );
-        let missing = tcp(&config(&["--port", &port, "--bind", "192.0.2.1"])).unwrap_err();
+        let missing = tcp(&config(&["--port", &port, "--bind", "192.0.2.1"]).listen_settings()).unwrap_err();
         assert_eq!(
             missing.to_string(),
             format!("Could not listen on 192.0.2.1:{port}: Cannot assign requested address")
         );
         drop(sockets);
-        assert_eq!(tcp(&config(&["--port", &port, "--bind", "127.0.0.1"])).unwrap().len(), 1, "free again");
-        assert!(tcp(&config(&["--port", "0"])).unwrap().is_empty());
+        assert_eq!(
+            tcp(&config(&["--port", &port, "--bind", "127.0.0.1"]).listen_settings()).unwrap().len(),
+            1,
+            "free again"
+        );
+        assert!(tcp(&config(&["--port", "0"]).listen_settings()).unwrap().is_empty());
     }
 
     #[test]

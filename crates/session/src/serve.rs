@@ -1,8 +1,7 @@
 //! From a set-up to a running server: the shards, one thread with its event loop per core, and their end.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use memory::IndexHint;
@@ -20,6 +19,7 @@ use stdx::hash::Seed;
 use stdx::rng::Rng;
 
 use crate::config::Config;
+use crate::listen::Listeners;
 use crate::shared::{Message, Peer, Shared, Start};
 use crate::stats::ThreadStats;
 use crate::worker::Worker;
@@ -34,7 +34,7 @@ pub struct Setup {
     /// Cores to pin the threads to, one each; empty leaves them to the scheduler.
     pub cores: Vec<usize>,
     /// Bound and listening.
-    pub listeners: Vec<OwnedFd>,
+    pub listeners: Listeners,
     pub config: Arc<Config>,
     pub start: Start,
     /// Called once, when every thread has its event loop and clients may come.
@@ -62,16 +62,22 @@ pub fn prepare(setup: &Setup) -> std::io::Result<Arc<Shared>> {
         connections: AtomicU32::new(0),
     };
     let peers = (0..setup.threads).map(peer).collect();
-    Ok(Arc::new(Shared::new(
-        Arc::new(shards),
-        Arc::clone(&hints),
-        Arc::new(Published::new(setup.shards, setup.databases)),
+    Ok(Arc::new(Shared {
+        shards: Arc::new(shards),
+        hints,
+        published: Arc::new(Published::new(setup.shards, setup.databases)),
         layout,
         arena,
         table,
         peers,
-        setup.start.clone(),
-    )))
+        client_id_last: AtomicU64::new(0),
+        monitors: AtomicU32::new(0),
+        stopping: AtomicBool::new(false),
+        rates: Mutex::default(),
+        start: setup.start.clone(),
+        config: Mutex::new(Arc::clone(&setup.config)),
+        io_engine: OnceLock::new(),
+    }))
 }
 
 /// Serves until every thread has been told to stop.
@@ -84,7 +90,7 @@ pub fn serve(shared: &Arc<Shared>, mut setup: Setup) -> Result<(), Box<dyn std::
         let (shared, setup, starting) = (Arc::clone(shared), Arc::clone(&setup), Arc::clone(&starting));
         let name = format!("darter-{thread}");
         handles.push(thread::Builder::new().name(name).spawn(move || {
-            if let Err(error) = run_thread(&shared, &setup, thread, &starting, Vec::new()) {
+            if let Err(error) = run_thread(&shared, &setup, thread, &starting, Listeners::default()) {
                 // A thread without its event loop holds clients and shards: nothing sensible is left to do.
                 log::error!("Thread {thread} cannot go on: {error}");
                 std::process::exit(1);
@@ -103,21 +109,18 @@ fn run_thread(
     setup: &Setup,
     thread: u16,
     starting: &AtomicU16,
-    listeners: Vec<OwnedFd>,
+    listeners: Listeners,
 ) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(core) = setup.cores.get(usize::from(thread)) {
         // Pinning is a help, not a need.
         let _ = reactor::affinity::pin_current_thread(*core);
     }
-    let (mut reactor, choice) = Reactor::new(setup.io_engine, Options::default())?;
+    let (reactor, choice) = Reactor::new(setup.io_engine, Options::default())?;
     if thread == 0 {
         if let Some(reason) = &choice.reason {
             log::warn!("io_uring is not used, epoll is: {reason}");
         }
         shared.io_engine.set(choice.name()).expect("only the first thread sets the engine's name");
-    }
-    for (token, listener) in (0..).zip(listeners) {
-        reactor.listen(listener, token)?;
     }
     let peer = &shared.peers[usize::from(thread)];
     assert!(peer.waker.set(reactor.waker()).is_ok(), "a thread starts once");
@@ -142,7 +145,9 @@ fn run_thread(
     };
     let rng = Rng::new(random_u64()?);
     let engine = Engine::new(thread, Arc::clone(&shared.shards), surroundings, rng, home);
-    Worker::new(Arc::clone(shared), engine, reactor, Arc::clone(&setup.config)).run()?;
+    let mut worker = Worker::new(Arc::clone(shared), engine, reactor, Arc::clone(&setup.config));
+    worker.listen(listeners)?;
+    worker.run()?;
     Ok(())
 }
 

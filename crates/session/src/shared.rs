@@ -15,6 +15,7 @@ use shard::latch::Shards;
 
 use crate::broadcast::{Answer, Question};
 use crate::client::Addresses;
+use crate::config::Config;
 use crate::stats::{Rates, ThreadStats};
 use crate::worker::SessionRun;
 
@@ -51,13 +52,15 @@ pub struct Shared {
     pub arena: &'static memory::Arena,
     pub table: Table<SessionRun>,
     pub peers: Box<[Peer]>,
-    client_id_last: AtomicU64,
+    pub(crate) client_id_last: AtomicU64,
     /// Number of MONITOR clients of all threads: read by every command, written when one comes or goes.
     pub monitors: AtomicU32,
     pub stopping: AtomicBool,
     /// Commands and bytes per second.
     pub(crate) rates: Mutex<Rates>,
     pub start: Start,
+    /// The settings that every thread has or is about to take; changed by CONFIG SET.
+    pub config: Mutex<Arc<Config>>,
     /// `uring` or `epoll`.
     pub io_engine: OnceLock<&'static str>,
 }
@@ -72,33 +75,6 @@ pub struct Start {
 }
 
 impl Shared {
-    pub fn new(
-        shards: Arc<Shards<ShardData>>,
-        hints: Hints,
-        published: Arc<Published>,
-        layout: Layout,
-        arena: &'static memory::Arena,
-        table: Table<SessionRun>,
-        peers: Box<[Peer]>,
-        start: Start,
-    ) -> Self {
-        Self {
-            shards,
-            hints,
-            published,
-            layout,
-            arena,
-            table,
-            peers,
-            client_id_last: AtomicU64::new(0),
-            monitors: AtomicU32::new(0),
-            stopping: AtomicBool::new(false),
-            rates: Mutex::default(),
-            start,
-            io_engine: OnceLock::new(),
-        }
-    }
-
     /// Sends a message to a thread and wakes it if it sleeps.
     pub fn send(&self, thread: u16, message: Message) {
         let peer = &self.peers[usize::from(thread)];

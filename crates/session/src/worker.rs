@@ -24,6 +24,7 @@ use crate::broadcast::{Ask, Finish, Gathering, Question};
 use crate::client::Client;
 use crate::config::Config;
 use crate::connection::{Connection, Parsed, Waiting};
+use crate::listen::Tokens;
 use crate::pause::Pause;
 use crate::room::Room;
 use crate::shared::{Message, Peer, Shared};
@@ -96,6 +97,7 @@ pub struct Worker {
     pub background: Background,
     pub pause: Pause,
     pub(crate) room: Room,
+    pub(crate) listeners: Tokens,
     pub(crate) reply: Reply,
     /// Where the reply of the command that runs now begins.
     pub(crate) command_mark: Mark,
@@ -120,6 +122,7 @@ impl Worker {
             background: Background::default(),
             pause: Pause::default(),
             room: Room::default(),
+            listeners: Tokens::default(),
             reply: Reply::default(),
             command_mark: Reply::default().mark(),
             unquoted: Vec::new(),

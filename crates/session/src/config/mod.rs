@@ -23,7 +23,9 @@ pub use rewrite::RewriteError;
 pub use setting::{Change, Reason, Setting, Stance};
 pub use source::{Action, Arguments, LoadError, Loaded, load};
 pub use table::SETTINGS;
-pub use typed::{Access, Bind, Engine, Fields, LogFormat, LogLevel, OomScore, Supervised, Timestamp};
+pub use typed::{
+    Access, Bind, Engine, Fields, ListenSettings, LogFormat, LogLevel, OomScore, Supervised, Timestamp,
+};
 
 /// The value of every setting.
 #[derive(Clone, Debug)]
@@ -59,12 +61,12 @@ impl SetError {
             Self::UnknownName(name) => {
                 format!(
                     "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
-                    name.escape_ascii()
+                    String::from_utf8_lossy(name)
                 )
             }
             Self::Refused { name, reason } => format!(
                 "ERR CONFIG SET failed (possibly related to argument '{}') - {reason}",
-                name.escape_ascii()
+                String::from_utf8_lossy(name)
             ),
         })
     }
@@ -95,20 +97,29 @@ impl Config {
         Some(&self.texts[row])
     }
 
-    /// CONFIG GET: names and values that one of `patterns` matches, each once, in the order of the names.
-    pub fn get<'a>(&'a self, patterns: &[&[u8]]) -> Vec<(&'static str, &'a [u8])> {
-        let wanted =
-            |name: &str| patterns.iter().any(|pattern| stdx::glob::matches(pattern, name.as_bytes(), true));
+    /// CONFIG GET: names and values that one of `patterns` matches, each once, in the order of the names. A pattern without wildcards is
+    /// a name, and shown as it was written.
+    pub fn get<'a>(&'a self, patterns: &[&'a [u8]]) -> Vec<(&'a [u8], &'a [u8])> {
+        let shown = |name: &'static str| {
+            let name = name.as_bytes();
+            patterns.iter().find_map(|pattern| {
+                let is_glob = pattern.iter().any(|byte| b"*?[".contains(byte));
+                let found = if is_glob {
+                    stdx::glob::matches(pattern, name, true)
+                } else {
+                    pattern.eq_ignore_ascii_case(name)
+                };
+                found.then_some(if is_glob { name } else { *pattern })
+            })
+        };
         let mut found = Vec::new();
         for (row, text) in SETTINGS.iter().zip(&self.texts) {
-            for name in [row.name, row.alias] {
-                if !name.is_empty() && wanted(name) {
-                    found.push((name, &**text));
-                }
+            for name in [row.name, row.alias].into_iter().filter(|name| !name.is_empty()) {
+                found.extend(shown(name).map(|shown| (name, shown, &**text)));
             }
         }
-        found.sort_unstable_by_key(|(name, _)| *name);
-        found
+        found.sort_unstable_by_key(|(name, ..)| *name);
+        found.into_iter().map(|(_, shown, text)| (shown, text)).collect()
     }
 
     /// CONFIG SET: all of these changes or, when one is refused, none. `protected_too` says whether this client may change

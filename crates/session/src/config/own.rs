@@ -172,15 +172,20 @@ pub(super) fn hostname(word: &[u8]) -> Parsed {
     Ok(word.to_vec())
 }
 
+/// What may stand in the file of cluster nodes without quotes.
+fn is_plain_name(word: &[u8]) -> bool {
+    word.iter().all(|byte| byte.is_ascii_graphic() && !b"!#$%&()*+,;<=>?@[]^{|}~".contains(byte))
+}
+
 pub(super) fn node_name(word: &[u8]) -> Parsed {
-    if word.iter().any(|byte| b" \n\r\t\"'\\,;:!@#$%^&*()[]{}<>?|/=`~".contains(byte)) {
+    if !is_plain_name(word) {
         return Err("Announced human node name contained invalid character".into());
     }
     Ok(word.to_vec())
 }
 
 pub(super) fn announced_ip(word: &[u8]) -> Parsed {
-    if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-.:_".contains(byte)) {
+    if !is_plain_name(word) {
         return Err("cluster-announce-ip contains invalid character".into());
     }
     Ok(word.to_vec())

@@ -191,7 +191,19 @@ impl Texts<'_> {
 
 const ACCESS: [(&str, Access); 3] = [("no", Access::No), ("local", Access::Local), ("yes", Access::Yes)];
 
+/// What TCP listeners are opened by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenSettings {
+    pub port: u16,
+    pub bind: Vec<Bind>,
+    pub backlog: u32,
+}
+
 impl Fields {
+    pub fn listen_settings(&self) -> ListenSettings {
+        ListenSettings { port: self.port, bind: self.bind.clone(), backlog: self.tcp_backlog }
+    }
+
     pub(super) fn read(texts: &[Box<[u8]>]) -> Self {
         let of = Texts(texts);
         Self {

@@ -23,12 +23,10 @@ pub trait Visit<D>: Send {
     /// back in [`Submitted::Done`].
     fn deliver(self: Box<Self>);
 
-    /// The visit is about to be posted in `shard`, which was taken. What this gives is called once it is posted, when others may
-    /// already execute it.
+    /// The visit is about to be posted in `shard`, which was taken.
     #[cfg(test)]
-    fn waits(&mut self, shard: ShardId) -> Option<Box<dyn FnOnce()>> {
+    fn waits(&mut self, shard: ShardId) {
         let _ = shard;
-        None
     }
 }
 

@@ -1,5 +1,3 @@
-//! Sums recorded from valkey-server, and the limits of the format.
-
 use super::*;
 
 fn text(value: LongDouble) -> String {

@@ -1,5 +1,3 @@
-//! Numbers as clients write them and as valkey-server answers them.
-
 use super::*;
 use crate::rng::Rng;
 
