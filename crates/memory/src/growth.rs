@@ -99,6 +99,7 @@ fn help(arena: &'static Arena, options: GrowthOptions) {
         if huge_pages_wanted {
             huge_pages_wanted = false;
             arena.advise_huge_pages();
+            collapse(arena);
         }
         let frontier = arena.frontier_bytes();
         let slow_time = Duration::from_micros((frontier - seen) * 1_000_000 / FAST_BYTES_PER_SECOND);
@@ -110,6 +111,18 @@ fn help(arena: &'static Arena, options: GrowthOptions) {
         }
         // While it grows fast, half of what is populated is left when the helper wakes again.
         growth.wake_at.store(frontier + ahead_bytes(frontier) / 2, Relaxed);
+    }
+}
+
+/// Turns the small pages that the arena began with into huge ones. Each step copies 2 MiB, once in the life of the process, and whoever
+/// touches just that part waits for it: about half a millisecond. The kernel may not know this advice (before 6.1) or have no huge
+/// page left: then they stay small.
+fn collapse(arena: &Arena) {
+    let end = LARGE_BYTES.min(arena.frontier_bytes()) / STEP_BYTES * STEP_BYTES;
+    for at in (0..end).step_by(STEP_BYTES as usize) {
+        if !arena.advise(at as usize, STEP_BYTES as usize, libc::MADV_COLLAPSE) {
+            return;
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use memory::IndexHint;
+use memory::{GrowthOptions, IndexHint};
 use reactor::{EngineKind, Options, Reactor, clock};
 use router::engine::Engine;
 use router::mailbox::Mailbox;
@@ -45,6 +45,7 @@ pub struct Setup {
 pub fn prepare(setup: &Setup) -> std::io::Result<Arc<Shared>> {
     assert!(setup.shards.is_power_of_two(), "the number of shards is a power of two");
     let arena = memory::Arena::reserve(memory::ARENA_BYTES_MAX)?;
+    arena.start_helper(GrowthOptions { huge_pages: true, populate: true })?;
     // One seed for the life of the process.
     let seed: &'static Seed = Box::leak(Box::new(Seed::new(random_u64()?)));
     let layout = Layout { seed, mask: setup.shards - 1, databases: setup.databases };
