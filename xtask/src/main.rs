@@ -5,6 +5,7 @@
 
 mod bench;
 mod clients;
+mod differential;
 mod fail;
 mod golden;
 mod robustness;
@@ -27,6 +28,7 @@ cargo xtask test [--only STAGE]        everything continuous integration runs
 cargo xtask golden [--bless] [FILTER]  the golden files against Darter; --bless records them from a reference server
 cargo xtask robustness [FILTER]        bad input, wrong starts, contention
 cargo xtask clients [LIBRARY]          smoke tests through client libraries, installed into target/clients
+cargo xtask differential               random sequences against a reference server (--seed S --count N --server PATH)
 cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, written to benches/record
 ";
 
@@ -54,6 +56,7 @@ fn dispatch(command: &str, rest: &[String]) -> Result<Tally> {
         "bench" => bench::run(rest),
         "robustness" => robustness::run(rest).map(Tally::closing),
         "clients" => clients::run(rest).map(Tally::closing),
+        "differential" => differential::run(rest).map(Tally::closing),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(Tally::default())

@@ -147,11 +147,6 @@ impl Server {
         self.child.id()
     }
 
-    /// The folder it runs in.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// What it has printed so far.
     pub fn log(&self) -> String {
         let mut text = Vec::new();

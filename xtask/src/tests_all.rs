@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::fail::Result;
 use crate::server::Program;
 use crate::tally::Tally;
-use crate::{clients, golden, robustness, shell, tidy};
+use crate::{clients, differential, golden, robustness, shell, tidy};
 
 /// What a stage gets.
 struct Context {
@@ -23,6 +23,7 @@ const STAGES: &[Stage] = &[
     ("unit", |_| unit()),
     ("golden", |cx| golden::stage(&cx.darter)),
     ("robustness", |cx| robustness::stage(&cx.darter)),
+    ("differential", |cx| differential::stage(&cx.darter)),
     ("clients", |cx| clients::stage(&cx.darter)),
 ];
 

@@ -32,10 +32,17 @@ pub fn monotonic_ns() -> u64 {
     time.0 * 1_000_000_000 + time.1
 }
 
+/// Microseconds of CPU time, user and system, that the calling thread has used.
+#[must_use]
+pub fn thread_cpu_us() -> u64 {
+    let time = read(libc::CLOCK_THREAD_CPUTIME_ID);
+    time.0 * 1_000_000 + time.1 / 1000
+}
+
 /// Seconds and nanoseconds of one of the kernel's clocks.
 fn read(clock: libc::clockid_t) -> (u64, u64) {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is writable; both clocks used here exist on every Linux, so the call cannot fail.
+    // SAFETY: `time` is writable; the clocks used here exist on every Linux, so the call cannot fail.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert!(result == 0, "the kernel has these clocks");
     // Times before 1970 read as 1970.

@@ -56,7 +56,7 @@ pub(crate) enum Phase {
     Open,
     /// The caller has let go of it; unsent output is still on its way.
     Flushing,
-    /// Closed for everybody but the kernel, which may still touch its memory (ring engine only).
+    /// Closed for everybody but the kernel, which still holds its receive (ring engine only).
     Dying,
 }
 
@@ -71,6 +71,13 @@ pub(crate) enum Receive {
     Cancelling,
     /// The end has been seen; there is nothing left to receive.
     Finished,
+}
+
+impl Receive {
+    /// Whether the kernel holds the operation.
+    pub fn is_out(self) -> bool {
+        matches!(self, Receive::Armed | Receive::Cancelling)
+    }
 }
 
 /// One connection.
@@ -90,15 +97,11 @@ pub(crate) struct Conn {
     pub blocked: bool,
     /// Is on the list of connections whose held data is to be handed out.
     pub resumed: bool,
-    /// Epoll engine: the interest registered with the kernel.
+    /// The interest registered with an epoll set.
     pub interest: u32,
-    /// Ring engine: operations whose completion has not been seen.
-    pub operations: u8,
     pub receive: Receive,
-    /// Ring engine: an ordinary send is out.
-    pub sending_later: bool,
-    /// Ring engine: bytes of the send that completes within the turn.
-    pub sending_now: usize,
+    /// Ring engine: bytes of this turn's send.
+    pub sending: usize,
     /// Why sending failed, as an errno; told with `Closed`.
     pub errno: i32,
     pub out: Outbox,
@@ -127,10 +130,8 @@ impl Conn {
             blocked: false,
             resumed: false,
             interest: 0,
-            operations: 0,
             receive: Receive::Idle,
-            sending_later: false,
-            sending_now: 0,
+            sending: 0,
             errno: 0,
             out: Outbox::default(),
             held: None,
@@ -190,7 +191,7 @@ impl Conns {
             return;
         }
         let conn = &mut self.slots[id.index()];
-        assert!(conn.operations == 0, "the kernel must be done with a slot that is given up");
+        assert!(!conn.receive.is_out(), "the kernel must be done with a slot that is given up");
         let generation = if conn.generation == GENERATION_MAX { 1 } else { conn.generation + 1 };
         *conn = Conn { generation, ..Conn::empty() };
         self.free.push(u32::try_from(id.index()).expect("it came from the slab"));

@@ -237,7 +237,8 @@ impl Reactor {
         self.core.conns.len()
     }
 
-    /// Delivers no more data (nor the end) of this connection until [`Reactor::resume_reading`].
+    /// Delivers no more data (nor the end) of this connection until [`Reactor::resume_reading`]. What the kernel has handed over already
+    /// is kept, at most all receive buffers' worth. A peer that goes away meanwhile is noticed only when something is sent to it.
     pub fn pause_reading(&mut self, conn: ConnId) {
         if let Some(slot) = self.core.conns.open_mut(conn).filter(|slot| slot.reading) {
             slot.reading = false;
@@ -355,7 +356,8 @@ impl Drop for Reactor {
 
 impl fmt::Debug for Reactor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Reactor({} connections)", self.connections())
+        let engine = if matches!(self.engine, Engine::Uring(_)) { "uring" } else { "epoll" };
+        write!(formatter, "Reactor({engine}, {} connections)", self.connections())
     }
 }
 

@@ -100,8 +100,6 @@ pub(crate) struct Outbox {
     rest: VecDeque<Piece>,
     /// Unsent bytes.
     pending: usize,
-    /// Pieces whose memory the kernel may be reading: they must not be touched.
-    frozen: usize,
 }
 
 impl Outbox {
@@ -120,9 +118,7 @@ impl Outbox {
         if output.bytes.len() + shared_bytes == 0 {
             return pool.give(output.bytes);
         }
-        let pieces = usize::from(self.head.is_some()) + self.rest.len();
-        let frozen = self.frozen;
-        let Some(last) = self.rest.back_mut().or(self.head.as_mut()).filter(|_| pieces > frozen) else {
+        let Some(last) = self.rest.back_mut().or(self.head.as_mut()) else {
             return self.append(Piece::new(output));
         };
         if last.bytes.len() + output.bytes.len() > MERGED_BYTES_MAX {
@@ -165,16 +161,6 @@ impl Outbox {
         (count, bytes)
     }
 
-    /// Forbids changes to the pieces that are there now: the kernel reads them.
-    pub fn freeze(&mut self) {
-        self.frozen = usize::from(self.head.is_some()) + self.rest.len();
-    }
-
-    /// The kernel reads nothing here any more.
-    pub fn thaw(&mut self) {
-        self.frozen = 0;
-    }
-
     /// Takes `count` sent bytes off the front; finished buffers go to the pool.
     pub fn advance(&mut self, mut count: usize, pool: &mut Pool) {
         assert!(count <= self.pending, "the kernel sends what it was given");
@@ -191,12 +177,14 @@ impl Outbox {
         self.rest = VecDeque::new();
     }
 
-    /// Drops everything. Not while the kernel may be reading.
+    /// Drops everything.
     pub fn clear(&mut self, pool: &mut Pool) {
-        assert!(self.frozen == 0, "the kernel may be reading");
         for piece in self.head.take().into_iter().chain(std::mem::take(&mut self.rest)) {
             pool.give(piece.bytes);
         }
         self.pending = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -577,6 +577,86 @@ fn other_families() {
     }
 }
 
+/// Whatever state a connection is left in, a turn waits when there is nothing to tell.
+#[test]
+fn no_state_makes_the_loop_spin() {
+    let idle = |reactor: &mut Reactor, what: &str| {
+        settle(reactor);
+        let start = Instant::now();
+        for _ in 0..4 {
+            reactor.turn(Some(Duration::from_millis(10))).unwrap();
+        }
+        assert!(start.elapsed() >= Duration::from_millis(40), "{reactor:?}, {what}: {:?}", start.elapsed());
+    };
+    for kind in ENGINES {
+        for nonblocking in [false, true] {
+            let (mut reactor, _) = Reactor::new(kind, Options::default()).unwrap();
+            let connect = |reactor: &mut Reactor| {
+                let (client, server) = UnixStream::pair().unwrap();
+                server.set_nonblocking(nonblocking).unwrap();
+                (client, reactor.add(server.into()))
+            };
+            let (mut client, conn) = connect(&mut reactor);
+            idle(&mut reactor, "open");
+            reactor.send(conn, pattern(3 << 20).into());
+            idle(&mut reactor, "blocked");
+            let reading = std::thread::spawn(move || {
+                client.read_exact(&mut vec![0; 3 << 20]).unwrap();
+                client
+            });
+            while reactor.pending(conn) > 0 {
+                settle(&mut reactor);
+            }
+            let mut client = reading.join().unwrap();
+            reactor.pause_reading(conn);
+            client.write_all(b"unread").unwrap();
+            idle(&mut reactor, "paused with data waiting");
+            drop(client);
+            idle(&mut reactor, "paused and the peer gone");
+            reactor.resume_reading(conn);
+            idle(&mut reactor, "ended and not closed");
+            reactor.close(conn);
+
+            let (client, conn) = connect(&mut reactor);
+            client.shutdown(Shutdown::Write).unwrap();
+            reactor.send(conn, pattern(3 << 20).into());
+            idle(&mut reactor, "half closed and blocked");
+            reactor.close_after_flush(conn);
+            idle(&mut reactor, "closing and blocked");
+            drop(client);
+            settle(&mut reactor);
+            assert_eq!(reactor.connections(), 0, "{kind:?}: a flush that cannot end");
+        }
+    }
+}
+
+/// Thousands speak in the same moment: far more than there are receive buffers and room for completions.
+#[test]
+fn burst() {
+    const COUNT: usize = 5000;
+    for kind in ENGINES {
+        let server = Server::start(kind, Options::default());
+        let mut streams: Vec<TcpStream> = (0..COUNT).map(|_| server.connect()).collect();
+        let mut message = request(b'E', 100).to_vec();
+        message.extend(pattern(100));
+        for _ in 0..3 {
+            for stream in &mut streams {
+                stream.write_all(&message).unwrap();
+            }
+            for stream in &mut streams {
+                let mut reply = [0; 100];
+                stream.read_exact(&mut reply).unwrap();
+                assert!(reply == pattern(100).as_slice());
+            }
+        }
+        for stream in &streams {
+            reset(stream);
+        }
+        drop(streams);
+        server.wait_empty();
+    }
+}
+
 /// Several listeners; one is stopped and its token used again.
 #[test]
 fn listeners_come_and_go() {

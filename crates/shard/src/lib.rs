@@ -11,6 +11,9 @@ pub mod latch;
 #[path = "latch/model/mod.rs"]
 mod latch_model;
 #[cfg(test)]
+#[path = "latch/stress.rs"]
+mod latch_stress;
+#[cfg(test)]
 #[path = "latch/tests.rs"]
 mod latch_tests;
 pub mod lazyfree;

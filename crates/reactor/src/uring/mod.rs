@@ -1,8 +1,10 @@
 //! The ring engine: multishot accept and receive into shared buffers, all sends of a turn batched, one system call per turn.
 //!
-//! Sends come in two kinds. The usual one must not wait (`MSG_DONTWAIT`) and is silent when all went out, so it completes while it is
-//! submitted and the reply's memory is free again when the call returns. If the socket takes less, the rest is sent by an ordinary
-//! operation that the kernel finishes when there is room, one at a time per connection, until nothing is left.
+//! Sends must not wait (`MSG_DONTWAIT`) and are silent when all went out, so they complete while they are submitted: the replies' memory
+//! is ours again when the call returns, and the call really waits for input. If a socket takes less, the connection goes into a small
+//! epoll set, which the ring polls, until the socket takes more. Why not leave that to the ring, by a send that may wait: for a peer that
+//! has shut down its sending side the ring's polling reports readiness all the time (it always asks for `POLLRDHUP`), and after some
+//! retries the kernel parks one worker thread per such connection, or spins.
 //!
 //! ```text
 //! user data   63..60 kind   59..0 connection or listener key
@@ -28,18 +30,17 @@ pub(crate) use self::buffers::RingInput;
 use self::buffers::{Buffers, GROUP};
 use self::message::Messages;
 use self::ring::{Completion, Ring};
-use crate::Event;
-use crate::conn::{ConnId, Held, Phase, Receive};
+use crate::conn::{Conn, ConnId, Held, Phase, Receive};
 use crate::core::Core;
 use crate::input::Input;
-use crate::sys;
+use crate::{Event, errno_of, sys};
 
 const KIND_SHIFT: u32 = 60;
 const KIND_RECEIVE: u64 = 0;
-/// A send that completes while it is submitted and reports failure only.
-const KIND_SEND_NOW: u64 = 1;
-/// A send that completes when the socket has taken something.
-const KIND_SEND_LATER: u64 = 2;
+/// Completes while it is submitted, and reports failure only.
+const KIND_SEND: u64 = 1;
+/// The epoll set of blocked connections has something to tell.
+const KIND_ROOM: u64 = 2;
 const KIND_ACCEPT: u64 = 3;
 const KIND_WAKE: u64 = 4;
 /// Cancellations: what matters is the completion of what they cancel.
@@ -47,6 +48,8 @@ const KIND_CANCEL: u64 = 5;
 
 /// Submissions of one turn that the kernel may refuse for want of memory before the reactor gives up.
 const SUBMIT_TRIES_MAX: u32 = 10_000;
+/// Blocked connections looked at per system call.
+const ROOM_EVENTS_MAX: usize = 64;
 /// How long dropping a reactor waits for the kernel to let go of its memory: 100 x 10 ms.
 const FAREWELL_WAITS_MAX: u32 = 100;
 const FAREWELL_WAIT: Duration = Duration::from_millis(10);
@@ -73,6 +76,11 @@ pub(crate) struct Uring {
     eager: bool,
     /// The waker's poll is out.
     waking: bool,
+    /// The epoll set of blocked connections, and whether the ring polls it.
+    room: OwnedFd,
+    room_polled: bool,
+    /// A turn has failed half-way: the queue may refer to memory that is gone, so the kernel must not see it any more.
+    failed: bool,
 }
 
 impl Uring {
@@ -93,6 +101,9 @@ impl Uring {
             messages: Messages::default(),
             eager: false,
             waking: false,
+            room: sys::epoll_create().map_err(|error| ("epoll_create", error))?,
+            room_polled: false,
+            failed: false,
         })
     }
 
@@ -124,7 +135,6 @@ impl Uring {
             (Receive::Idle, true) if !self.buffers.any_left() => self.starved.push(id),
             (Receive::Idle, true) => {
                 conn.receive = Receive::Armed;
-                conn.operations += 1;
                 let receive = opcode::RecvMulti::new(fd_of(conn.socket().as_raw_fd()), GROUP).build();
                 self.push(receive.user_data(KIND_RECEIVE << KIND_SHIFT | id.to_bits()));
             }
@@ -136,12 +146,15 @@ impl Uring {
         }
     }
 
-    /// Closes at once for the caller; the descriptor and unsent output go when the kernel is done with them.
+    /// Closes at once for the caller; the descriptor goes when the kernel has let go of the receive.
     pub fn close(&mut self, core: &mut Core, id: ConnId) {
         let Some(conn) = core.conns.get_mut(id) else { return };
         conn.phase = Phase::Dying;
-        if conn.sending_later {
-            self.cancel(KIND_SEND_LATER << KIND_SHIFT | id.to_bits());
+        conn.out.clear(&mut core.pool);
+        if std::mem::take(&mut conn.interest) != 0 {
+            let fd = conn.socket().as_raw_fd();
+            // It can only fail if the socket is not in the set.
+            let _ = sys::epoll_ctl(self.room.as_fd(), libc::EPOLL_CTL_DEL, fd, 0, 0);
         }
         self.update(core, id);
         self.bury(core, id);
@@ -149,33 +162,19 @@ impl Uring {
 
     /// Gives up a dying connection's slot if the kernel is done with it.
     fn bury(&mut self, core: &mut Core, id: ConnId) {
-        let Some(conn) = core.conns.get_mut(id) else { return };
-        if conn.phase == Phase::Dying && conn.operations == 0 {
-            conn.out.thaw();
-            conn.out.clear(&mut core.pool);
+        let done = |conn: &Conn| conn.phase == Phase::Dying && !conn.receive.is_out();
+        if core.conns.get(id).is_some_and(done) {
             core.conns.remove(id);
         }
     }
 
     /// Sends what was queued, waits unless there is something to do already, and sorts what the kernel reports.
     pub fn turn(&mut self, core: &mut Core, timeout: Option<Duration>) -> io::Result<()> {
-        while let Some(id) = core.lingered_out() {
-            self.close(core, id);
+        if self.failed {
+            return Err(io::Error::other("the ring has failed before"));
         }
-        self.queue_sends(core);
-        for key in core.rested() {
-            self.listen(core, key);
-        }
-        if self.buffers.any_left() {
-            for id in std::mem::take(&mut self.starved) {
-                self.update(core, id);
-            }
-        }
-        if !self.waking {
-            self.waking = true;
-            let poll = opcode::PollAdd::new(fd_of(core.waker.eventfd().as_raw_fd()), libc::POLLIN as u32);
-            self.push(poll.multi(true).build().user_data(KIND_WAKE << KIND_SHIFT));
-        }
+        self.failed = true;
+        self.prepare(core);
         let busy = std::mem::take(&mut self.eager) || core.has_events() || !self.ready.is_empty();
         let wait = !busy && timeout != Some(Duration::ZERO) && core.waker.may_sleep();
         let result = if wait {
@@ -194,6 +193,7 @@ impl Uring {
         for _ in 0..SUBMIT_TRIES_MAX {
             if self.ring.is_submitted() {
                 self.settle(core);
+                self.failed = false;
                 return Ok(());
             }
             self.ring.enter(0, None)?;
@@ -202,12 +202,38 @@ impl Uring {
         Err(io::Error::new(io::ErrorKind::OutOfMemory, "the kernel does not take the ring's operations"))
     }
 
+    /// Queues all that the turn has to tell the kernel.
+    fn prepare(&mut self, core: &mut Core) {
+        while let Some(id) = core.lingered_out() {
+            self.close(core, id);
+        }
+        self.queue_sends(core);
+        for key in core.rested() {
+            self.listen(core, key);
+        }
+        if self.buffers.any_left() {
+            for id in std::mem::take(&mut self.starved) {
+                self.update(core, id);
+            }
+        }
+        if !self.waking {
+            self.waking = true;
+            let poll = opcode::PollAdd::new(fd_of(core.waker.eventfd().as_raw_fd()), libc::POLLIN as u32);
+            self.push(poll.multi(true).build().user_data(KIND_WAKE << KIND_SHIFT));
+        }
+        if !self.room_polled {
+            self.room_polled = true;
+            let poll = opcode::PollAdd::new(fd_of(self.room.as_raw_fd()), libc::POLLIN as u32);
+            self.push(poll.build().user_data(KIND_ROOM << KIND_SHIFT));
+        }
+    }
+
     /// Queues one send for each connection that has output.
     fn queue_sends(&mut self, core: &mut Core) {
         for id in std::mem::take(&mut core.dirty) {
             let Some(conn) = core.conns.get_mut(id) else { continue };
             conn.dirty = false;
-            if conn.phase == Phase::Dying || conn.sending_later {
+            if conn.phase == Phase::Dying {
                 continue;
             }
             if conn.out.pending() == 0 {
@@ -218,15 +244,6 @@ impl Uring {
             }
             let fd = fd_of(conn.socket().as_raw_fd());
             let bytes_max = core.options.send_bytes_max;
-            if conn.blocked {
-                conn.sending_later = true;
-                conn.operations += 1;
-                let (message, _) = self.messages.make(|spans| conn.out.fill(spans, bytes_max));
-                conn.out.freeze();
-                let send = opcode::SendMsg::new(fd, message).flags(libc::MSG_NOSIGNAL as u32).build();
-                self.push(send.user_data(KIND_SEND_LATER << KIND_SHIFT | id.to_bits()));
-                continue;
-            }
             let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
             let (send, bytes) = match conn.out.single() {
                 Some(span) => {
@@ -239,12 +256,12 @@ impl Uring {
                     (opcode::SendMsg::new(fd, message).flags(flags as u32).build(), bytes)
                 }
             };
-            conn.out.freeze();
-            conn.sending_now = bytes;
+            conn.sending = bytes;
             // To be closed, told as drained, or continued.
-            self.eager |= conn.phase == Phase::Flushing || !conn.reading || bytes < conn.out.pending();
+            let drained = conn.blocked || !conn.reading;
+            self.eager |= drained || conn.phase == Phase::Flushing || bytes < conn.out.pending();
             self.sending.push(id);
-            let user_data = KIND_SEND_NOW << KIND_SHIFT | id.to_bits();
+            let user_data = KIND_SEND << KIND_SHIFT | id.to_bits();
             self.push(send.flags(Flags::SKIP_SUCCESS).user_data(user_data));
         }
     }
@@ -255,11 +272,10 @@ impl Uring {
         let mut sending = std::mem::take(&mut self.sending);
         for id in sending.drain(..) {
             let Some(conn) = core.conns.get_mut(id) else { continue };
-            let sent = std::mem::take(&mut conn.sending_now);
+            let sent = std::mem::take(&mut conn.sending);
             if sent == 0 {
                 continue;
             }
-            conn.out.thaw();
             if core.sent(id, sent) {
                 self.close(core, id);
             } else if self.has_output(core, id) {
@@ -275,14 +291,15 @@ impl Uring {
 
     /// Takes and sorts all completions.
     fn collect(&mut self, core: &mut Core) -> io::Result<()> {
+        let room_before = self.room_polled;
         let mut completions = std::mem::take(&mut self.completions);
         let result = self.ring.collect(&mut completions);
         for completion in completions.drain(..) {
             let rest = completion.user_data & ((1 << KIND_SHIFT) - 1);
             match completion.user_data >> KIND_SHIFT {
                 KIND_RECEIVE => self.received(core, ConnId::from_bits(rest), completion),
-                KIND_SEND_NOW => self.refused(core, ConnId::from_bits(rest), completion.result),
-                KIND_SEND_LATER => self.sent_later(core, ConnId::from_bits(rest), completion.result),
+                KIND_SEND => self.refused(core, ConnId::from_bits(rest), completion.result),
+                KIND_ROOM => self.room_polled = false,
                 KIND_ACCEPT => {
                     let key = u32::try_from(rest).expect("listener keys are 32-bit");
                     self.accepted(core, key, completion);
@@ -292,7 +309,8 @@ impl Uring {
             }
         }
         self.completions = completions;
-        result
+        result?;
+        if room_before && !self.room_polled { self.found_room(core) } else { Ok(()) }
     }
 
     /// A receive reports data, or that it has ended.
@@ -309,7 +327,6 @@ impl Uring {
         if completion.more() {
             return;
         }
-        conn.operations -= 1;
         conn.receive = Receive::Idle;
         match completion.result {
             // Ended for a reason that passes; started again at the turn's end, if still wanted.
@@ -325,11 +342,10 @@ impl Uring {
         self.bury(core, id);
     }
 
-    /// A send that must not wait has not sent everything.
+    /// A send has not sent everything.
     fn refused(&mut self, core: &mut Core, id: ConnId, result: i32) {
-        let Some(conn) = core.conns.get_mut(id).filter(|conn| conn.sending_now > 0) else { return };
-        conn.sending_now = 0;
-        conn.out.thaw();
+        let Some(conn) = core.conns.get_mut(id).filter(|conn| conn.sending > 0) else { return };
+        conn.sending = 0;
         match result {
             0.. => {
                 core.sent(id, usize::try_from(result).expect("not negative"));
@@ -338,29 +354,32 @@ impl Uring {
             _ => return self.send_failed(core, id, -result),
         }
         core.refused(id);
-        core.mark_dirty(id);
+        if let Err(error) = self.await_room(core, id) {
+            self.send_failed(core, id, errno_of(&error));
+        }
     }
 
-    /// A send that waits for the socket has sent something.
-    fn sent_later(&mut self, core: &mut Core, id: ConnId, result: i32) {
-        let conn = core.conns.get_mut(id).expect("a slot outlives its operations");
-        conn.operations -= 1;
-        conn.sending_later = false;
-        conn.out.thaw();
-        if conn.phase == Phase::Dying {
-            return self.bury(core, id);
-        }
-        match result {
-            0.. => {
-                if core.sent(id, usize::try_from(result).expect("not negative")) {
-                    return self.close(core, id);
-                }
+    /// Has the connection told when its socket takes more; once.
+    fn await_room(&mut self, core: &mut Core, id: ConnId) -> io::Result<()> {
+        const ONCE: u32 = (libc::EPOLLOUT | libc::EPOLLONESHOT) as u32;
+        let Some(conn) = core.conns.get_mut(id) else { return Ok(()) };
+        let op = if conn.interest == 0 { libc::EPOLL_CTL_ADD } else { libc::EPOLL_CTL_MOD };
+        sys::epoll_ctl(self.room.as_fd(), op, conn.socket().as_raw_fd(), ONCE, id.to_bits())?;
+        conn.interest = ONCE;
+        Ok(())
+    }
+
+    /// Sends again for connections whose sockets take more.
+    fn found_room(&mut self, core: &mut Core) -> io::Result<()> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; ROOM_EVENTS_MAX];
+        loop {
+            let count = sys::epoll_wait(self.room.as_fd(), &mut events, Some(Duration::ZERO))?;
+            for event in &events[..count] {
+                core.mark_dirty(ConnId::from_bits(event.u64));
             }
-            _ if matches!(-result, libc::EAGAIN | libc::EINTR | libc::ENOMEM | libc::ENOBUFS) => {}
-            _ => return self.send_failed(core, id, -result),
-        }
-        if self.has_output(core, id) {
-            core.mark_dirty(id);
+            if count < events.len() {
+                return Ok(());
+            }
         }
     }
 
@@ -452,6 +471,9 @@ impl Uring {
             if core.conns.len() == 0 && core.listeners.is_empty() {
                 return;
             }
+            if self.failed {
+                break;
+            }
             let entered = self.ring.enter(1, Some(FAREWELL_WAIT));
             if entered.and_then(|()| self.collect(core)).is_err() {
                 break;
@@ -461,7 +483,6 @@ impl Uring {
             }
         }
         std::mem::forget(Rc::clone(&self.buffers));
-        std::mem::forget(std::mem::take(&mut core.conns));
     }
 
     /// Gives back what the caller has not taken.
@@ -479,9 +500,9 @@ impl Uring {
     }
 
     fn push(&mut self, entry: Entry) {
-        // SAFETY: receives, accepts and polls refer to no memory but the buffer group, which outlives them. Sends refer to output that is
-        // frozen until it is settled (must not wait) or its completion seen (ordinary); a slot with an operation out is not given up, and
-        // `farewell` leaks what is left. Headers are kept until everything is submitted.
+        // SAFETY: receives, accepts and polls refer to no memory but the buffer group, which outlives them (or is leaked by `farewell`).
+        // Sends refer to output and headers that stay untouched within the turn, and the turn does not succeed before all is submitted;
+        // after one that failed nothing is submitted any more.
         unsafe { self.ring.push(entry) };
     }
 }

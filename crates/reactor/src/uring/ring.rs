@@ -39,6 +39,7 @@ pub(super) struct Ring {
     uring: IoUring,
     /// Operations that found the queue full.
     backlog: VecDeque<squeue::Entry>,
+    flags: EnterFlags,
 }
 
 impl Ring {
@@ -62,7 +63,12 @@ impl Ring {
         if !enough {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel's io_uring is too old"));
         }
-        Ok(Ring { uring, backlog: VecDeque::new() })
+        let mut flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        if parameters.is_feature_no_iowait() {
+            // Waiting for clients is idling; it should not look like waiting for a disk.
+            flags |= EnterFlags::NO_IOWAIT;
+        }
+        Ok(Ring { uring, backlog: VecDeque::new(), flags })
     }
 
     pub fn uring(&self) -> &IoUring {
@@ -73,7 +79,7 @@ impl Ring {
     ///
     /// # Safety
     /// The memory the operation refers to stays valid and unmoved until its last completion has been seen, or, for an operation that
-    /// completes while it is submitted, until [`Ring::is_submitted`] says so. Message headers only until then, in any case.
+    /// completes while it is submitted, until [`Ring::is_submitted`] says so.
     pub unsafe fn push(&mut self, entry: squeue::Entry) {
         // SAFETY: our caller's promise is the crate's demand.
         let mut full = || unsafe { self.uring.submission().push(&entry) }.is_err();
@@ -122,7 +128,7 @@ impl Ring {
             Some(time) => args.timespec(time),
             None => args,
         };
-        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        let flags = self.flags;
         // SAFETY: the argument is what `EXT_ARG` announces, and outlives the call.
         let result = unsafe { self.uring.submitter().enter(count, want, flags.bits(), Some(&args)) };
         match result.map_err(|error| (error.raw_os_error(), error)) {

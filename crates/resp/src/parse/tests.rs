@@ -1,3 +1,5 @@
+//! Requests: by hand, as valkey-server judges them, and at random against a plain parser, in pieces of every size.
+
 use super::*;
 use crate::Args;
 use stdx::rng::Rng;

@@ -1,3 +1,5 @@
+//! Every type of reply in both dialects, deferred headers, shared values, replies that are taken back.
+
 use super::*;
 
 fn both(write: impl Fn(&mut Reply)) -> (String, String) {

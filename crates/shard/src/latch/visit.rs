@@ -23,10 +23,12 @@ pub trait Visit<D>: Send {
     /// back in [`Submitted::Done`].
     fn deliver(self: Box<Self>);
 
-    /// The visit is about to be posted in `shard`, which was taken.
+    /// The visit is about to be posted in `shard`, which was taken. What this gives is called once it is posted, when others may
+    /// already execute it.
     #[cfg(test)]
-    fn waits(&mut self, shard: ShardId) {
+    fn waits(&mut self, shard: ShardId) -> Option<Box<dyn FnOnce()>> {
         let _ = shard;
+        None
     }
 }
 

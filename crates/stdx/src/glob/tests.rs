@@ -1,3 +1,5 @@
+//! Patterns as valkey-server matches them, patterns made to take long, and random ones against the plain definition.
+
 use super::*;
 use crate::rng::Rng;
 

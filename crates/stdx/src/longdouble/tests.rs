@@ -1,3 +1,5 @@
+//! Sums recorded from valkey-server, and the limits of the format.
+
 use super::*;
 
 fn text(value: LongDouble) -> String {

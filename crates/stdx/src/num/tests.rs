@@ -1,3 +1,5 @@
+//! Numbers as clients write them and as valkey-server answers them.
+
 use super::*;
 use crate::rng::Rng;
 

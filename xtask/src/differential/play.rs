@@ -1,0 +1,271 @@
+//! Sends a sequence to both servers, command by command, and compares the replies and then everything that is stored.
+
+use std::collections::VecDeque;
+
+use super::generate::Step;
+use super::rules::Rule;
+use crate::fail::Result;
+use crate::server::Server;
+use crate::wire::{Client, Value};
+
+const CLIENTS: usize = 2;
+/// As many as a server has by default.
+const DATABASES: u32 = 16;
+/// Steps of one SCAN before it is said never to end.
+const SCAN_STEPS_MAX: u32 = 10_000;
+const TTL_TOLERANCE_MS: i64 = 3000;
+
+/// The two servers.
+pub struct Pair {
+    pub darter: Server,
+    pub reference: Server,
+}
+
+/// Where they differ.
+pub struct Difference {
+    pub what: String,
+    pub darter: String,
+    pub reference: String,
+}
+
+/// The connections to one server, and what is queued on each between MULTI and EXEC.
+struct Side {
+    clients: Vec<Client>,
+    queued: Vec<VecDeque<Rule>>,
+}
+
+impl Side {
+    fn connect(server: &Server) -> Result<Self> {
+        let clients = (0..CLIENTS).map(|_| server.client()).collect::<Result<Vec<_>>>()?;
+        let mut side = Self { clients, queued: vec![VecDeque::new(); CLIENTS] };
+        side.clients[0].call(&["FLUSHALL"])?;
+        Ok(side)
+    }
+
+    /// Sends a command; its reply in the form in which both servers' replies must be the same.
+    fn reply(&mut self, step: &Step) -> Result<Value> {
+        let client = &mut self.clients[step.client];
+        let mut reply = client.call(&step.words)?;
+        let queued = &mut self.queued[step.client];
+        if reply == Value::Simple(b"QUEUED".to_vec()) {
+            queued.push_back(step.rule);
+            return Ok(reply);
+        }
+        let name = step.words[0].to_ascii_lowercase();
+        if name == b"exec" || name == b"discard" || name == b"reset" {
+            let rules = std::mem::take(queued);
+            if let Value::Array(items) = reply {
+                let seen = |(n, item)| seen(item, rules.get(n).copied().unwrap_or(Rule::Same));
+                return Ok(Value::Array(items.into_iter().enumerate().map(seen).collect()));
+            }
+            return Ok(reply);
+        }
+        if step.rule == Rule::Scan {
+            reply = scan_to_the_end(client, step, reply)?;
+        }
+        if let (Rule::Member, Some(key)) = (step.rule, reply.bytes()) {
+            return Ok(match client.call(&[b"EXISTS".as_slice(), key])? {
+                Value::Integer(1) => Value::Masked("a key that exists"),
+                other => Value::Error(
+                    format!("RANDOMKEY gave a key whose EXISTS is {}", other.render()).into_bytes(),
+                ),
+            });
+        }
+        Ok(seen(reply, step.rule))
+    }
+}
+
+/// Follows a cursor; the elements of all replies with the last cursor.
+fn scan_to_the_end(client: &mut Client, step: &Step, first: Value) -> Result<Value> {
+    let mut words = step.words.clone();
+    let mut found = Vec::new();
+    let mut reply = first;
+    for _ in 0..SCAN_STEPS_MAX {
+        let Value::Array(parts) = &reply else { return Ok(reply) };
+        let [cursor, Value::Array(keys)] = &parts[..] else { return Ok(reply) };
+        found.extend(keys.iter().cloned());
+        if cursor.bytes() == Some(b"0") {
+            found.sort();
+            found.dedup();
+            return Ok(Value::Array(vec![Value::Bulk(b"0".to_vec()), Value::Array(found)]));
+        }
+        words[1] = cursor.bytes().unwrap_or_default().to_vec();
+        reply = client.call(&words)?;
+    }
+    Err("SCAN does not come to its end".into())
+}
+
+/// A reply without what its rule hides. Integers with a tolerance stay; [`alike`] sees to them.
+fn seen(reply: Value, rule: Rule) -> Value {
+    match (rule, reply) {
+        (_, error @ Value::Error(_)) => error,
+        (Rule::TypeOnly, reply) => type_of(&reply),
+        (Rule::Member, Value::Bulk(_)) => Value::Masked("a key"),
+        (Rule::Scan, Value::Array(parts)) if parts.len() == 2 => {
+            let [cursor, keys] = <[Value; 2]>::try_from(parts).unwrap_or([Value::Null, Value::Null]);
+            // Inside EXEC one step of a scan: how far it goes is the server's own.
+            if cursor.bytes() == Some(b"0") {
+                Value::Array(vec![cursor, sorted(keys)])
+            } else {
+                Value::Masked("a step of a scan")
+            }
+        }
+        (Rule::Unordered, reply) => sorted(reply),
+        (Rule::Within(by), Value::Integer(n)) if n >= 0 => Value::Double(format!("{n}~{by}")),
+        (_, Value::Set(items)) => sorted(Value::Set(items)),
+        (_, Value::Map(mut pairs)) => {
+            pairs.sort();
+            Value::Map(pairs)
+        }
+        (_, reply) => reply,
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    let sort = |mut items: Vec<Value>| {
+        items.sort();
+        items
+    };
+    match value {
+        Value::Array(items) => Value::Array(sort(items)),
+        Value::Set(items) => Value::Set(sort(items)),
+        other => other,
+    }
+}
+
+fn type_of(value: &Value) -> Value {
+    Value::Masked(match value {
+        Value::Simple(_) => "a simple string",
+        Value::Integer(_) => "an integer",
+        Value::Bulk(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Map(_) => "a map",
+        Value::Set(_) => "a set",
+        _ => "something else",
+    })
+}
+
+/// Whether two replies are the same, integers with a tolerance within it.
+fn alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Double(a), Value::Double(b)) if a != b => {
+            let near = |text: &str| {
+                text.split_once('~')
+                    .and_then(|(n, by)| Some((n.parse::<i64>().ok()?, by.parse::<u64>().ok()?)))
+            };
+            matches!((near(a), near(b)), (Some((a, by)), Some((b, _))) if a.abs_diff(b) <= by)
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
+        _ => one == other,
+    }
+}
+
+impl Pair {
+    /// Runs a sequence on empty servers; the first difference.
+    pub fn run(&mut self, steps: &[Step]) -> Result<Option<Difference>> {
+        let (mut darter, mut reference) = (Side::connect(&self.darter)?, Side::connect(&self.reference)?);
+        for (n, step) in steps.iter().enumerate() {
+            let one = darter.reply(step).map_err(|e| format!("Darter, command {n}: {e}"))?;
+            let other = reference.reply(step).map_err(|e| format!("reference, command {n}: {e}"))?;
+            if !alike(&one, &other) {
+                let what = format!("the reply to {}:", String::from_utf8_lossy(&step.words[0]));
+                return Ok(Some(Difference { what, darter: one.render(), reference: other.render() }));
+            }
+        }
+        self.stored()
+    }
+
+    /// Compares everything that is stored.
+    fn stored(&self) -> Result<Option<Difference>> {
+        let (mut darter, mut reference) = (self.darter.client()?, self.reference.client()?);
+        for database in 0..DATABASES {
+            let (one, other) = (contents(&mut darter, database)?, contents(&mut reference, database)?);
+            if let Some(what) = first_difference(&one, &other) {
+                let what = format!("what database {database} holds at the end: {what}");
+                return Ok(Some(Difference { what, darter: shown(&one), reference: shown(&other) }));
+            }
+        }
+        Ok(None)
+    }
+
+    pub fn check_alive(&mut self) -> Result<()> {
+        self.darter.check_alive()?;
+        self.reference.check_alive()
+    }
+}
+
+/// A stored entry.
+struct Entry {
+    key: Vec<u8>,
+    kind: Value,
+    value: Value,
+    ttl_ms: i64,
+}
+
+fn contents(client: &mut Client, database: u32) -> Result<Vec<Entry>> {
+    client.call(&["SELECT", &database.to_string()])?;
+    let mut keys: Vec<Vec<u8>> = client
+        .call(&["KEYS", "*"])?
+        .items()
+        .iter()
+        .filter_map(|key| key.bytes().map(<[u8]>::to_vec))
+        .collect();
+    keys.sort();
+    let mut entries = Vec::new();
+    for key in keys {
+        let kind = client.call(&[b"TYPE".as_slice(), &key])?;
+        let value = client.call(&[b"GET".as_slice(), &key])?;
+        let ttl = client.call(&[b"PTTL".as_slice(), &key])?;
+        let ttl_ms = if let Value::Integer(ms) = ttl {
+            ms
+        } else {
+            return Err(format!("PTTL: {}", ttl.render()).into());
+        };
+        entries.push(Entry { key, kind, value, ttl_ms });
+    }
+    Ok(entries)
+}
+
+fn first_difference(one: &[Entry], other: &[Entry]) -> Option<String> {
+    if !one.iter().map(|e| &e.key).eq(other.iter().map(|e| &e.key)) {
+        return Some("other keys".into());
+    }
+    one.iter().zip(other).find_map(|(a, b)| {
+        let key = crate::words::plain_or_quoted(&a.key);
+        let ttl_alike = a.ttl_ms == b.ttl_ms
+            || (a.ttl_ms > 0 && b.ttl_ms > 0 && a.ttl_ms.abs_diff(b.ttl_ms) <= TTL_TOLERANCE_MS as u64);
+        (a.kind != b.kind || a.value != b.value)
+            .then(|| format!("another value at {key}"))
+            .or_else(|| (!ttl_alike).then(|| format!("another time to live of {key}")))
+    })
+}
+
+fn shown(entries: &[Entry]) -> String {
+    let line = |e: &Entry| {
+        format!("{} {:.80} ttl {}", crate::words::plain_or_quoted(&e.key), e.value.render(), e.ttl_ms)
+    };
+    entries.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerance_is_only_for_what_has_it() {
+        let ttl = |n| seen(Value::Integer(n), Rule::Within(2));
+        assert!(alike(&ttl(100), &ttl(98)));
+        assert!(!alike(&ttl(100), &ttl(97)));
+        assert!(!alike(&ttl(-1), &ttl(-2)), "a missing key and one without a deadline");
+        assert!(!alike(&Value::Integer(100), &Value::Integer(99)));
+        assert!(alike(&Value::Array(vec![ttl(5)]), &Value::Array(vec![ttl(6)])));
+    }
+
+    #[test]
+    fn order_is_hidden_where_it_means_nothing() {
+        let list = |a: &str, b: &str| Value::Array(vec![Value::Bulk(a.into()), Value::Bulk(b.into())]);
+        assert!(alike(&seen(list("x", "y"), Rule::Unordered), &seen(list("y", "x"), Rule::Unordered)));
+        assert!(!alike(&seen(list("x", "y"), Rule::Same), &seen(list("y", "x"), Rule::Same)));
+        assert!(!alike(&seen(list("x", "x"), Rule::Unordered), &seen(list("y", "x"), Rule::Unordered)));
+    }
+}

@@ -1,0 +1,78 @@
+//! What is drawn, and where replies may differ: every exception to "the same bytes" stands in these tables.
+
+use super::rows::Row;
+
+/// How the replies of a command are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The same in every byte, but for elements of sets and maps, which have no order.
+    Same,
+    /// Elements of arrays in any order.
+    Unordered,
+    /// Integers may be off by this much: both servers are asked at slightly different times.
+    Within(i64),
+    /// Only the type: what is replied is the server's own.
+    TypeOnly,
+    /// The cursor is followed to its end; then all elements, each once, in any order.
+    Scan,
+    /// A key that exists on the server that gave it; nil on both or on neither.
+    Member,
+    /// Not drawn.
+    Never,
+}
+
+/// Groups whose commands are all drawn, unless the table below says otherwise.
+const GROUPS: &[&str] = &["string", "generic", "transactions"];
+
+/// Commands with a rule of their own.
+const RULES: &[(&str, Rule)] = &[
+    // Drawn although their group is not.
+    ("dbsize", Rule::Same),
+    ("echo", Rule::Same),
+    ("flushall", Rule::Same),
+    ("flushdb", Rule::Same),
+    ("ping", Rule::Same),
+    ("select", Rule::Same),
+    ("swapdb", Rule::Same),
+    ("time", Rule::TypeOnly),
+    // The order of keys is each server's own.
+    ("keys", Rule::Unordered),
+    ("scan", Rule::Scan),
+    ("randomkey", Rule::Member),
+    // Time passes between the two.
+    ("ttl", Rule::Within(1)),
+    ("pttl", Rule::Within(2000)),
+    ("expiretime", Rule::Within(1)),
+    ("pexpiretime", Rule::Within(2000)),
+    ("object idletime", Rule::Within(5)),
+    // A counter of shared objects in one, a constant in the other.
+    ("object refcount", Rule::TypeOnly),
+    // Block, need a second server, or give the server's own bytes.
+    ("wait", Rule::Never),
+    ("waitaof", Rule::Never),
+    ("migrate", Rule::Never),
+    ("dump", Rule::Never),
+    ("restore", Rule::Never),
+    ("object help", Rule::Never),
+    // Need values of other types than those that are drawn.
+    ("sort", Rule::Never),
+    ("sort_ro", Rule::Never),
+];
+
+/// Commands without which a sequence would have nothing to look at; drawn even where only others are asked for.
+const SCENE: &[&str] =
+    &["set", "mset", "append", "del", "expire", "persist", "multi", "exec", "watch", "select"];
+
+/// The rule of a command.
+pub fn of(name: &str, group: &str) -> Rule {
+    let own = RULES.iter().find(|(known, _)| *known == name).map(|(_, rule)| *rule);
+    own.unwrap_or(if GROUPS.contains(&group) { Rule::Same } else { Rule::Never })
+}
+
+pub fn is_drawn(row: &Row) -> bool {
+    row.rule != Rule::Never
+}
+
+pub fn sets_the_scene(row: &Row) -> bool {
+    SCENE.contains(&row.words[0].as_str())
+}
