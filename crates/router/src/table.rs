@@ -24,6 +24,8 @@ pub struct Entry<S: 'static> {
     pub subcommands: Vec<Entry<S>>,
     /// Word of the only key, when the command always has exactly one; 0 otherwise.
     pub only_key: usize,
+    /// What [`fold`] makes of the name.
+    folded: u64,
 }
 
 /// Every command of the server.
@@ -65,7 +67,15 @@ impl<S: Copy> Table<S> {
         self.count += 1;
         let subcommands = row.subcommands.iter().map(|sub| self.entry(sub, Some(&full_name), run)).collect();
         let only_key = only_key(&row.spec);
-        Entry { spec: &row.spec, run: run(&row.run), full_name, number, subcommands, only_key }
+        Entry {
+            spec: &row.spec,
+            run: run(&row.run),
+            full_name,
+            number,
+            subcommands,
+            only_key,
+            folded: fold(row.spec.name.as_bytes()),
+        }
     }
 
     fn add(&mut self, entry: Entry<S>) {
@@ -85,10 +95,13 @@ impl<S: Copy> Table<S> {
         if name.len() > NAME_LEN_MAX {
             return None;
         }
+        let folded = fold(name);
         let mut at = hash(name) & (self.slots.len() - 1);
         while self.slots[at] != 0 {
             let entry = &self.entries[usize::from(self.slots[at]) - 1];
-            if entry.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            let known = entry.spec.name.as_bytes();
+            // Nearly always one comparison of words decides; the letters are compared only to be sure.
+            if folded == entry.folded && known.eq_ignore_ascii_case(name) {
                 return Some(entry);
             }
             at = (at + 1) & (self.slots.len() - 1);
@@ -99,7 +112,16 @@ impl<S: Copy> Table<S> {
     /// The command that `args` call, the subcommand of a container included, with its number of words checked.
     #[inline]
     pub fn resolve(&self, args: Args<'_>) -> Result<&Entry<S>, CommandError> {
-        let entry = self.find(&args[0]).ok_or_else(|| unknown_command(args))?;
+        Self::resolve_found(self.find(&args[0]), args)
+    }
+
+    /// As [`Self::resolve`], when the name has been looked up already.
+    #[inline]
+    pub fn resolve_found<'t>(
+        found: Option<&'t Entry<S>>,
+        args: Args<'_>,
+    ) -> Result<&'t Entry<S>, CommandError> {
+        let entry = found.ok_or_else(|| unknown_command(args))?;
         let entry = match args.get(1) {
             Some(word) if !entry.subcommands.is_empty() => subcommand(entry, &args[0], word)?,
             _ => entry,
@@ -144,14 +166,30 @@ fn only_key(spec: &Spec) -> usize {
     }
 }
 
-/// Case-insensitive: upper and lower case of a letter differ in bit 5 only, which is set in every byte.
+/// Up to eight bytes of a name without their case: upper and lower case of a letter differ in bit 5 only, which is set in every byte.
+/// Shorter names are read as two overlapping halves, which spares a copy of unknown length.
+#[inline]
+fn fold(name: &[u8]) -> u64 {
+    let word = match (name.first_chunk::<8>(), name.first_chunk::<4>(), name.first_chunk::<2>()) {
+        (Some(head), _, _) => u64::from_le_bytes(*head),
+        (None, Some(head), _) => {
+            let tail = name.last_chunk::<4>().unwrap_or(head);
+            u64::from(u32::from_le_bytes(*head)) | u64::from(u32::from_le_bytes(*tail)) << 32
+        }
+        (None, None, Some(head)) => {
+            let tail = name.last_chunk::<2>().unwrap_or(head);
+            u64::from(u16::from_le_bytes(*head)) | u64::from(u16::from_le_bytes(*tail)) << 16
+        }
+        _ => name.first().copied().unwrap_or(0).into(),
+    };
+    word | 0x2020_2020_2020_2020
+}
+
+/// Case-insensitive.
+#[inline]
 fn hash(name: &[u8]) -> usize {
-    let mut word = [0u8; 8];
-    let head = name.len().min(8);
-    word[..head].copy_from_slice(&name[..head]);
     let tail = name.last().copied().unwrap_or(0);
-    let folded = u64::from_le_bytes(word) | 0x2020_2020_2020_2020;
-    let mixed = (folded ^ (u64::from(tail | 0x20) << 7) ^ ((name.len() as u64) << 56))
+    let mixed = (fold(name) ^ (u64::from(tail | 0x20) << 7) ^ ((name.len() as u64) << 56))
         .wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 40) as usize
 }

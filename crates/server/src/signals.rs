@@ -1,16 +1,14 @@
 //! Signals: a thread waits for them and asks the server to stop. SIGPIPE is ignored by Rust's start, SIGHUP here.
 
 use std::io;
-use std::sync::Arc;
 
 use session::shared::{Message, Shared};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Stops the server at SIGTERM or SIGINT; the second one ends the process at once.
-pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
+pub fn watch(shared: &'static Shared) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    let shared = Arc::clone(shared);
     std::thread::Builder::new().name("darter-signals".to_owned()).spawn(move || {
         let mut stopping = false;
         for signal in signals.forever() {

@@ -68,12 +68,12 @@ fn serve(listeners: Listeners, config: &Arc<Config>, supervised: bool) -> Result
     let setup = setup(listeners, config, supervised)?;
     let (threads, shards) = (setup.threads, setup.shards);
     let shared = serve::prepare(&setup)?;
-    signals::watch(&shared)?;
+    signals::watch(shared)?;
     log::info!("Running mode=standalone, port={}, threads={threads}, shards={shards}", config.port);
     log::warn!(
         "Nothing is saved to disk: this version keeps data in memory only, and loses it when it stops"
     );
-    let result = serve::serve(&shared, setup);
+    let result = serve::serve(shared, setup);
     if supervised {
         notify::tell("STOPPING=1");
     }

@@ -6,9 +6,12 @@
 use reactor::ConnId;
 use resp::{Args, Partial, Span};
 
+use router::table::Entry;
+
 use crate::broadcast::Gathering;
 use crate::client::Client;
 use crate::transaction::Remaining;
+use crate::worker::SessionRun;
 
 /// Why a connection does not run its next command yet.
 pub enum Waiting {
@@ -62,6 +65,8 @@ impl Connection {
 /// One parsed command of a window: where its words stand and what the first pass found out about it.
 #[derive(Clone, Copy)]
 pub struct Parsed {
+    /// The command's row, if the name is one; set by the first pass.
+    pub entry: Option<&'static Entry<SessionRun>>,
     pub spans_start: u32,
     pub spans_len: u32,
     /// Bytes of the buffer up to the end of this command.

@@ -2,14 +2,13 @@
 //!
 //! HOT: no allocation, no lock, no syscall, no log on the way of a data command on a free shard.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::{CommandError, Flags};
 use reactor::{ConnId, clock};
 use resp::{Args, Reply};
 use router::engine::{Call, Ran, Sent};
-use router::table::{Entry, Run};
+use router::table::{Entry, Run, Table};
 use router::task::{Task, Work};
 
 use crate::client::ReplyMode;
@@ -24,15 +23,16 @@ impl Worker {
     pub(crate) fn command(
         &mut self,
         connection: &mut Connection,
+        found: Option<&'static Entry<SessionRun>>,
         args: Args<'_>,
         hint: Option<(usize, u64, u16)>,
         reply: &mut Reply,
     ) {
-        let shared = Arc::clone(&self.shared);
+        let shared = self.shared;
         self.command_mark = reply.mark();
         connection.client.commands += 1;
         connection.client.active_ms = self.now_ms;
-        let entry = match shared.table.resolve(args) {
+        let entry = match Table::resolve_found(found, args) {
             Ok(entry) => entry,
             Err(_) if is_http(args) => return self.end_http(connection),
             Err(error) => return self.refuse(connection, &error, reply),
@@ -50,7 +50,7 @@ impl Worker {
         if shared.monitors.load(Ordering::Relaxed) != 0 {
             crate::monitor::feed(self, connection, entry, args);
         }
-        let started = clock::ticks();
+        let started = self.ticks;
         let errors = reply.errors;
         let flow = self.start(connection, entry, args, hint, reply);
         self.settle(connection, entry.number, started, reply.errors - errors, flow, reply);
@@ -168,7 +168,8 @@ impl Worker {
             Flow::Close => connection.closing = true,
             Flow::Done => {}
         }
-        let ticks = clock::ticks().wrapping_sub(started);
+        self.ticks = clock::ticks();
+        let ticks = self.ticks.wrapping_sub(started);
         self.stats().ran(number, ticks, errors != 0, self.config.latency_tracking);
         if errors != 0 {
             self.stats().error(reply.error_code_at(self.command_mark).unwrap_or("ERR"));

@@ -1,7 +1,6 @@
 //! Connections come, are sent their replies, wait, and go.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use reactor::{ConnId, Output};
@@ -227,7 +226,7 @@ impl Worker {
 
     /// Handles what other threads have sent.
     pub(crate) fn read_mail(&mut self) {
-        let shared = Arc::clone(&self.shared);
+        let shared = self.shared;
         for message in shared.peers[usize::from(self.engine.thread)].mailbox.take() {
             match message {
                 Message::Finished(task) => self.finished(task),

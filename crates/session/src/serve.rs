@@ -42,7 +42,7 @@ pub struct Setup {
 }
 
 /// Builds a server's shared state.
-pub fn prepare(setup: &Setup) -> std::io::Result<Arc<Shared>> {
+pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
     assert!(setup.shards.is_power_of_two(), "the number of shards is a power of two");
     let arena = memory::Arena::reserve(memory::ARENA_BYTES_MAX)?;
     arena.start_helper(GrowthOptions { huge_pages: true, populate: true })?;
@@ -63,7 +63,8 @@ pub fn prepare(setup: &Setup) -> std::io::Result<Arc<Shared>> {
         connections: AtomicU32::new(0),
     };
     let peers = (0..setup.threads).map(peer).collect();
-    Ok(Arc::new(Shared {
+    // Lives as long as the process: threads refer to it without counting.
+    Ok(Box::leak(Box::new(Shared {
         shards: Arc::new(shards),
         hints,
         published: Arc::new(Published::new(setup.shards, setup.databases)),
@@ -78,20 +79,20 @@ pub fn prepare(setup: &Setup) -> std::io::Result<Arc<Shared>> {
         start: setup.start.clone(),
         config: Mutex::new(Arc::clone(&setup.config)),
         io_engine: OnceLock::new(),
-    }))
+    })))
 }
 
 /// Serves until every thread has been told to stop.
-pub fn serve(shared: &Arc<Shared>, mut setup: Setup) -> Result<(), Box<dyn std::error::Error>> {
+pub fn serve(shared: &'static Shared, mut setup: Setup) -> Result<(), Box<dyn std::error::Error>> {
     let mut handles = Vec::new();
     let listeners = std::mem::take(&mut setup.listeners);
     let setup = Arc::new(setup);
     let starting = Arc::new(AtomicU16::new(setup.threads));
     for thread in (1..setup.threads).rev() {
-        let (shared, setup, starting) = (Arc::clone(shared), Arc::clone(&setup), Arc::clone(&starting));
+        let (setup, starting) = (Arc::clone(&setup), Arc::clone(&starting));
         let name = format!("darter-{thread}");
         handles.push(thread::Builder::new().name(name).spawn(move || {
-            if let Err(error) = run_thread(&shared, &setup, thread, &starting, Listeners::default()) {
+            if let Err(error) = run_thread(shared, &setup, thread, &starting, Listeners::default()) {
                 // A thread without its event loop holds clients and shards: nothing sensible is left to do.
                 log::error!("Thread {thread} cannot go on: {error}");
                 std::process::exit(1);
@@ -106,7 +107,7 @@ pub fn serve(shared: &Arc<Shared>, mut setup: Setup) -> Result<(), Box<dyn std::
 }
 
 fn run_thread(
-    shared: &Arc<Shared>,
+    shared: &'static Shared,
     setup: &Setup,
     thread: u16,
     starting: &AtomicU16,
@@ -139,14 +140,13 @@ fn run_thread(
         journaling: false,
     };
     let home = {
-        let shared = Arc::clone(shared);
         Arc::new(move |task: Box<router::task::Task>| {
             shared.send(task.ticket.thread, Message::Finished(task))
         })
     };
     let rng = Rng::new(random_u64()?);
     let engine = Engine::new(thread, Arc::clone(&shared.shards), surroundings, rng, home);
-    let mut worker = Worker::new(Arc::clone(shared), engine, reactor, Arc::clone(&setup.config));
+    let mut worker = Worker::new(shared, engine, reactor, Arc::clone(&setup.config));
     worker.listen(listeners)?;
     worker.run()?;
     Ok(())

@@ -4,8 +4,6 @@
 //! there: atomic and isolated. Commands about the connection or the server (PING, CLIENT, CONFIG ...) run afterwards on the
 //! connection's own thread; the replies are put together in the order of the queue.
 
-use std::sync::Arc;
-
 use command::{Categories, Command, CommandError, Flags, Group, KeyFlags, KeySpec, Spec};
 use reactor::clock;
 use resp::{Args, Mark, OwnedArgs, Reply};
@@ -157,7 +155,7 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
         cx.worker.unwatch(cx.client);
         return Err(CommandError::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
-    let shared = Arc::clone(&cx.worker.shared);
+    let shared = cx.worker.shared;
     let mut data = Vec::new();
     let mut keys = Vec::new();
     let mut db = cx.client.db;
@@ -224,7 +222,7 @@ impl Cx<'_> {
 
     /// Writes the replies of the rest of an EXEC.
     fn go_on(&mut self, reply: &mut Reply) -> Flow {
-        let shared = Arc::clone(&self.worker.shared);
+        let shared = self.worker.shared;
         let mut flow = Flow::Done;
         loop {
             let Some(remaining) = self.remaining.as_mut() else { return flow };

@@ -60,7 +60,7 @@ pub enum Flow {
 impl Cx<'_> {
     /// Asks every thread; `finish` writes the reply when all have answered. At most one question per command.
     pub fn broadcast(&mut self, ask: Ask, finish: Finish) -> Flow {
-        let shared = Arc::clone(&self.worker.shared);
+        let shared = self.worker.shared;
         for thread in 0..self.worker.threads() {
             shared
                 .send(thread, Message::Question(Question { ask: Arc::clone(&ask), from: Some(self.ticket) }));
@@ -85,7 +85,7 @@ const REPLY_CHUNK: usize = 64 << 10;
 
 /// One thread of the server.
 pub struct Worker {
-    pub shared: Arc<Shared>,
+    pub shared: &'static Shared,
     pub engine: Engine,
     pub reactor: Reactor,
     /// Unix time in ms, read once per turn of the loop.
@@ -101,6 +101,8 @@ pub struct Worker {
     pub(crate) reply: Reply,
     /// Where the reply of the command that runs now begins.
     pub(crate) command_mark: Mark,
+    /// The clock when the last command of the window ended and the next one began: one reading serves both.
+    pub(crate) ticks: u64,
     /// The words of an inline command that used quotes.
     unquoted: Vec<u8>,
     spans: Vec<Span>,
@@ -109,7 +111,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(shared: Arc<Shared>, engine: Engine, reactor: Reactor, config: Arc<Config>) -> Self {
+    pub fn new(shared: &'static Shared, engine: Engine, reactor: Reactor, config: Arc<Config>) -> Self {
         let parse_limits = parse_limits(&config);
         Self {
             shared,
@@ -125,6 +127,7 @@ impl Worker {
             listeners: Tokens::default(),
             reply: Reply::default(),
             command_mark: Reply::default().mark(),
+            ticks: 0,
             unquoted: Vec::new(),
             spans: Vec::new(),
             window: Vec::new(),
@@ -338,6 +341,7 @@ impl Worker {
                         spans_len: u32::try_from(spans.len() - first).expect("fewer words than bytes"),
                         end: at,
                         hint: None,
+                        entry: None,
                     });
                     if let Some(unquoted) = unquoted {
                         // The words of this command stand in a buffer of their own: it ends the window.
@@ -357,7 +361,8 @@ impl Worker {
         let in_buffer = window.len() - usize::from(!self.unquoted.is_empty());
         for parsed in &mut window[..in_buffer] {
             let args = parsed.args(buffer, spans);
-            let Some(entry) = args.get(0).and_then(|name| self.shared.table.find(name)) else { continue };
+            parsed.entry = args.get(0).and_then(|name| self.shared.table.find(name));
+            let Some(entry) = parsed.entry else { continue };
             if entry.only_key == 0 || entry.only_key >= args.len() {
                 continue;
             }
@@ -393,6 +398,7 @@ impl Worker {
         reply: &mut Reply,
     ) -> usize {
         let mut done = 0;
+        self.ticks = clock::ticks();
         let unquoted = std::mem::take(&mut self.unquoted);
         for (index, parsed) in window.iter().enumerate() {
             let alone = !unquoted.is_empty() && index + 1 == window.len();
@@ -401,7 +407,9 @@ impl Worker {
                 if self.must_pause(connection, args) {
                     break;
                 }
-                self.command(connection, args, parsed.hint, reply);
+                // A command whose words were quoted was not looked at by the first pass.
+                let found = parsed.entry.or_else(|| self.shared.table.find(&args[0]));
+                self.command(connection, found, args, parsed.hint, reply);
             }
             done = parsed.end;
             if reply.bytes.len() >= REPLY_CHUNK || !reply.shared.is_empty() {

@@ -159,7 +159,7 @@ fn set(cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow, Comm
     let protected_too = cx.worker.config.enable_protected_configs.allows(cx.client.addresses.loopback);
     let words: Vec<&[u8]> = args.iter().skip(2).collect();
     let pairs: Pairs = words.chunks_exact(2).map(|pair| (pair[0].to_vec(), pair[1].to_vec())).collect();
-    let shared = Arc::clone(&cx.worker.shared);
+    let shared = cx.worker.shared;
     let current = lock(&shared.config);
     let new = changed(&current, &pairs, protected_too).map_err(|error| error.reply())?;
     if new.listen_settings() == current.listen_settings() {
@@ -272,7 +272,7 @@ fn listen_first(cx: &mut Cx<'_>, wanted: ListenSettings, pairs: Pairs, protected
 }
 
 fn after_listening(cx: &mut Cx<'_>, pairs: &Pairs, protected_too: bool) -> Result<Flow, CommandError> {
-    let shared = Arc::clone(&cx.worker.shared);
+    let shared = cx.worker.shared;
     let current = lock(&shared.config);
     let new = changed(&current, pairs, protected_too).map_err(|error| error.reply())?;
     put_into_effect(cx, current, new, pairs)
