@@ -1,5 +1,6 @@
 //! The latch on one thread, where every step can be foreseen.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -200,7 +201,7 @@ fn posts_that_nobody_executes_are_freed() {
     assert_eq!((delivered.lock().unwrap().len(), Arc::strong_count(&delivered)), (32, 2 + 8));
     drop(fixture);
     assert_eq!(Arc::strong_count(&delivered), 1);
-    std::mem::forget(duty);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(duty))).is_err(), "it still holds the shard");
 }
 
 #[test]
