@@ -185,6 +185,10 @@ impl Worker {
             self.stats().eventloop_turns.add(1);
             self.stats().eventloop_ticks.add(clock::ticks().wrapping_sub(started));
         }
+        // Other threads may still wait for what was posted to the shards that this one holds.
+        while self.engine.has_duty() {
+            self.engine.drain_duty();
+        }
         self.close_all();
         Ok(())
     }
