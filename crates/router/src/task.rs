@@ -183,23 +183,16 @@ impl Task {
         let published = Arc::clone(&self.surroundings.published);
         let keys_in = |shard, db| published.keys_in(shard, db);
         let keys_published = |db| published.keys(db);
+        if let Some(watched) = watched {
+            let (layout, now_ms) = (&self.surroundings.layout, self.surroundings.now_ms);
+            let changed = has_changed(layout, now_ms, watched, entered);
+            unwatch(layout, watched, entered);
+            if changed {
+                return Outcome::Aborted;
+            }
+        }
         let mut cx =
             exec(&self.surroundings, &mut self.rng, &mut self.counters, &keys_published, entered.reborrow());
-        let changed = watched.as_ref().is_some_and(|watched| has_changed(&mut cx, watched));
-        if let Some(watched) = watched {
-            drop(cx);
-            unwatch(&self.surroundings.layout, watched, entered);
-            cx = exec(
-                &self.surroundings,
-                &mut self.rng,
-                &mut self.counters,
-                &keys_published,
-                entered.reborrow(),
-            );
-        }
-        if changed {
-            return Outcome::Aborted;
-        }
         for queued in commands.iter() {
             cx.db = queued.db;
             let mark = self.reply.mark();
@@ -223,8 +216,7 @@ impl Task {
         for watched_key in &mut watched.keys[*from..] {
             let key = layout.key(&watched_key.key);
             let keyspace = entered.get(key.shard).keyspace(watched_key.db);
-            let deadline = keyspace.find(key).and_then(|entry| entry.deadline());
-            watched_key.expired = deadline.is_some_and(|deadline| deadline <= now_ms);
+            watched_key.expired = keyspace.find(key).is_some_and(|entry| entry.is_expired(now_ms));
             keyspace.watch(key.bytes, &watched.dirty);
         }
         self.reply.ok();
@@ -268,15 +260,20 @@ fn run_queued(
     }
 }
 
-/// Whether a key that the transaction watches was changed, or has expired, since it was watched.
-fn has_changed(cx: &mut Exec<'_>, watched: &Watched) -> bool {
+/// Whether a key that the transaction watches was changed, or has expired, since it was watched. Its shards are all held.
+fn has_changed(
+    layout: &Layout,
+    now_ms: u64,
+    watched: &Watched,
+    entered: &mut Entered<'_, ShardData>,
+) -> bool {
     // Relaxed: the flag is set under the latch of a shard that this transaction holds now, and the latch orders the two.
     watched.dirty.load(Ordering::Relaxed)
         || watched.keys.iter().any(|watched_key| {
-            let key = cx.layout.key(&watched_key.key);
-            let now_ms = cx.now_ms;
-            let deadline = cx.keyspace_in(watched_key.db, key).find(key).and_then(|entry| entry.deadline());
-            !watched_key.expired && deadline.is_some_and(|deadline| deadline <= now_ms)
+            let key = layout.key(&watched_key.key);
+            let entry =
+                entered.get(key.shard).existing(watched_key.db).and_then(|keyspace| keyspace.find(key));
+            !watched_key.expired && entry.is_some_and(|entry| entry.is_expired(now_ms))
         })
 }
 

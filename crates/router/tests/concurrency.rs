@@ -243,94 +243,117 @@ fn bulk(reply: &[u8]) -> Option<String> {
     }
 }
 
+/// Connections that each thread of the contention test plays.
+const CONNECTIONS: u64 = 8;
+
+/// One connection of the contention test.
+#[derive(Default)]
+struct Contender {
+    /// The number it wrote last.
+    number: u64,
+    /// The last number that it saw of every other connection.
+    seen: HashMap<u64, u64>,
+    /// The reply it waits for is that of a write to the hot key.
+    hot: bool,
+}
+
+impl Contender {
+    /// Of every writer it must see ascending numbers.
+    fn check(&mut self, reply: &[u8]) {
+        let Some(before) = bulk(reply) else { return };
+        let (writer, number) = before.split_once(':').expect("only such values are written");
+        let (writer, number): (u64, u64) = (writer.parse().expect("id"), number.parse().expect("number"));
+        let last = self.seen.entry(writer).or_default();
+        assert!(number >= *last, "writer {writer}: {number} seen after {last}");
+        *last = number;
+    }
+}
+
+/// What the threads of the contention test share.
+#[derive(Default)]
+struct Contest {
+    stop: AtomicBool,
+    playing: AtomicU64,
+    done: AtomicU64,
+    posted: AtomicU64,
+}
+
+/// Plays one thread of the contention test until it is stopped.
+fn contend(world: &World, contest: &Contest, thread: u16, seed: u64) {
+    let mut rng = Rng::new(seed ^ u64::from(thread) << 32);
+    let mut player = Player::new(world, thread, rng.next_u64(), false);
+    let mut contenders: Vec<Contender> = (0..CONNECTIONS).map(|_| Contender::default()).collect();
+    let mut flush_due = Instant::now();
+    while !contest.stop.load(Ordering::Relaxed) {
+        for (connection, contender) in (0..).zip(&mut contenders) {
+            if player.waiting.contains_key(&connection) {
+                continue;
+            }
+            let flush = thread == 0 && flush_due <= Instant::now();
+            contender.hot = !flush && rng.below(100) < 90;
+            if flush {
+                flush_due = Instant::now() + Duration::from_millis(100);
+                let (spec, plan) = world.plan(b"FLUSHALL");
+                player.send(connection, &plan, spec.keys, &[b"FLUSHALL"]);
+            } else if contender.hot {
+                contender.number += 1;
+                let id = u64::from(thread) * CONNECTIONS + connection;
+                let value = format!("{id}:{}", contender.number);
+                let words: [&[u8]; 4] = [b"SET", b"hot", value.as_bytes(), b"GET"];
+                let keys = world.plan(b"SET").0.keys;
+                if let Some(reply) = player.send(connection, &Plan::Keys(slow_set_get), keys, &words) {
+                    contender.check(&reply);
+                }
+            } else {
+                write_everywhere(&mut player, connection);
+            }
+            contest.done.fetch_add(1, Ordering::Relaxed);
+        }
+        if player.waiting.len() as u64 == CONNECTIONS {
+            // A server thread would sleep now.
+            thread::yield_now();
+        }
+        for (connection, outcome, reply) in player.replies() {
+            assert_eq!(outcome, Outcome::Done);
+            contest.posted.fetch_add(1, Ordering::Relaxed);
+            let contender = &mut contenders[connection as usize];
+            if contender.hot {
+                contender.check(&reply);
+            }
+        }
+    }
+    contest.playing.fetch_sub(1, Ordering::Relaxed);
+    player.settle(|| contest.playing.load(Ordering::Relaxed) == 0);
+}
+
+/// An MSET of keys in all shards.
+fn write_everywhere(player: &mut Player<'_>, connection: u64) {
+    let keys: Vec<Vec<u8>> = (0..64).map(|n| format!("k{n}").into_bytes()).collect();
+    let mut words: Vec<&[u8]> = vec![b"MSET"];
+    for key in &keys {
+        words.extend([key.as_slice(), b"v".as_slice()]);
+    }
+    let specs = player.world.plan(b"MSET").0.keys;
+    player.send(connection, &Plan::Keys(slow_mset), specs, &words);
+}
+
 /// 16 threads, 90 % of the traffic on one key, MSETs over all shards, FLUSHALL every 100 ms. Every connection writes ascending numbers
 /// to the hot key and reads what was there before: of every other connection it must see ascending numbers.
 #[test]
 fn contention_strands_and_reorders_nothing() {
     const THREADS: u16 = 16;
-    const CONNECTIONS: u64 = 8;
     let seed = seed();
     let world = World::new(usize::from(THREADS));
-    let stop = AtomicBool::new(false);
-    let playing = AtomicU64::new(u64::from(THREADS));
-    let done = AtomicU64::new(0);
-    let posted = AtomicU64::new(0);
+    let contest = Contest { playing: AtomicU64::new(u64::from(THREADS)), ..Contest::default() };
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (world, stop, playing, done, posted) = (&world, &stop, &playing, &done, &posted);
-            scope.spawn(move || {
-                let mut rng = Rng::new(seed ^ u64::from(thread) << 32);
-                let mut player = Player::new(world, thread, rng.next_u64(), false);
-                let mut numbers = [0_u64; CONNECTIONS as usize];
-                let mut seen: Vec<HashMap<u64, u64>> = vec![HashMap::new(); CONNECTIONS as usize];
-                let mut hot_under_way = [false; CONNECTIONS as usize];
-                let set = Plan::Keys(slow_set_get);
-                let mset = Plan::Keys(slow_mset);
-                let (set_spec, _) = world.plan(b"SET");
-                let (mset_spec, _) = world.plan(b"MSET");
-                let (flush_spec, flush) = world.plan(b"FLUSHALL");
-                let mut flush_due = Instant::now();
-                let check = |connection: u64, reply: &[u8], seen: &mut [HashMap<u64, u64>]| {
-                    let Some(before) = bulk(reply) else { return };
-                    let (writer, number) = before.split_once(':').expect("only such values are written");
-                    let (writer, number): (u64, u64) =
-                        (writer.parse().expect("id"), number.parse().expect("number"));
-                    let last = seen[connection as usize].entry(writer).or_default();
-                    assert!(number >= *last, "writer {writer}: {number} seen after {last}");
-                    *last = number;
-                };
-                while !stop.load(Ordering::Relaxed) {
-                    for connection in 0..CONNECTIONS {
-                        if player.waiting.contains_key(&connection) {
-                            continue;
-                        }
-                        let roll = rng.below(100);
-                        let at = connection as usize;
-                        if thread == 0 && flush_due <= Instant::now() {
-                            flush_due = Instant::now() + Duration::from_millis(100);
-                            hot_under_way[at] = false;
-                            player.send(connection, &flush, flush_spec.keys, &[b"FLUSHALL"]);
-                        } else if roll < 90 {
-                            numbers[at] += 1;
-                            let id = u64::from(thread) * CONNECTIONS + connection;
-                            let value = format!("{id}:{}", numbers[at]);
-                            hot_under_way[at] = true;
-                            let words: [&[u8]; 4] = [b"SET", b"hot", value.as_bytes(), b"GET"];
-                            if let Some(reply) = player.send(connection, &set, set_spec.keys, &words) {
-                                check(connection, &reply, &mut seen);
-                            }
-                        } else {
-                            hot_under_way[at] = false;
-                            let keys: Vec<Vec<u8>> = (0..64).map(|n| format!("k{n}").into_bytes()).collect();
-                            let mut words: Vec<&[u8]> = vec![b"MSET"];
-                            for key in &keys {
-                                words.push(key);
-                                words.push(b"v");
-                            }
-                            player.send(connection, &mset, mset_spec.keys, &words);
-                        }
-                        done.fetch_add(1, Ordering::Relaxed);
-                    }
-                    if player.waiting.len() as u64 == CONNECTIONS {
-                        // A server thread would sleep now.
-                        thread::yield_now();
-                    }
-                    for (connection, outcome, reply) in player.replies() {
-                        assert_eq!(outcome, Outcome::Done);
-                        posted.fetch_add(1, Ordering::Relaxed);
-                        if hot_under_way[connection as usize] {
-                            check(connection, &reply, &mut seen);
-                        }
-                    }
-                }
-                playing.fetch_sub(1, Ordering::Relaxed);
-                player.settle(|| playing.load(Ordering::Relaxed) == 0);
-            });
+            let (world, contest) = (&world, &contest);
+            scope.spawn(move || contend(world, contest, thread, seed));
         }
         thread::sleep(stress_time());
-        stop.store(true, Ordering::Relaxed);
+        contest.stop.store(true, Ordering::Relaxed);
     });
-    let (done, posted) = (done.into_inner(), posted.into_inner());
+    let (done, posted) = (contest.done.into_inner(), contest.posted.into_inner());
     println!("{done} commands, {posted} of them posted");
     assert!(done > 1_000, "the threads got somewhere");
     assert!(posted > 0, "the test is about shards that are busy");
@@ -382,11 +405,12 @@ fn transfers_are_atomic_and_their_journal_replays() {
                         let give: [&[u8]; 3] = [b"INCRBY", to, amount.as_bytes()];
                         player.transaction(0, &[&take, &give], None);
                     }
-                    if !player.waiting.contains_key(&1) && rng.one_in(4) {
-                        if let Some(reply) = player.send(1, &mget, spec.keys, &all) {
-                            assert_eq!(total(&reply), ACCOUNTS as i64 * START);
-                            read.fetch_add(1, Ordering::Relaxed);
-                        }
+                    if !player.waiting.contains_key(&1)
+                        && rng.one_in(4)
+                        && let Some(reply) = player.send(1, &mget, spec.keys, &all)
+                    {
+                        assert_eq!(total(&reply), ACCOUNTS as i64 * START);
+                        read.fetch_add(1, Ordering::Relaxed);
                     }
                     for (connection, outcome, reply) in player.replies() {
                         assert_eq!(outcome, Outcome::Done);

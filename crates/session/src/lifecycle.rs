@@ -276,10 +276,8 @@ impl Worker {
 
     /// Ends all connections; the sockets are closed when the reactor is dropped.
     pub(crate) fn close_all(&mut self) {
-        for slot in std::mem::take(&mut self.connections) {
-            if let Some(connection) = slot {
-                self.reactor.close(connection.reactor_id);
-            }
+        for connection in std::mem::take(&mut self.connections).into_iter().flatten() {
+            self.reactor.close(connection.reactor_id);
         }
     }
 }

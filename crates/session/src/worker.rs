@@ -407,7 +407,7 @@ impl Worker {
         for (index, parsed) in window.iter().enumerate() {
             let alone = !unquoted.is_empty() && index + 1 == window.len();
             let args = parsed.args(if alone { &unquoted } else { buffer }, spans);
-            if args.len() > 0 {
+            if !args.is_empty() {
                 if self.must_pause(connection, args) {
                     break;
                 }

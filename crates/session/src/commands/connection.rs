@@ -212,8 +212,8 @@ fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Com
 /// Compares in a time that depends on the lengths only, so that a password cannot be guessed byte by byte.
 fn equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
     let mut difference = u8::from(expected.len() != given.len());
-    for index in 0..given.len() {
-        difference |= given[index] ^ expected.get(index).copied().unwrap_or(0);
+    for (index, byte) in given.iter().enumerate() {
+        difference |= byte ^ expected.get(index).copied().unwrap_or(0);
     }
     std::hint::black_box(difference) == 0
 }
