@@ -46,6 +46,8 @@ const RULES: &[(&str, Rule)] = &[
     ("pexpiretime", Rule::Within(2000)),
     // A counter of shared objects in one, a constant in the other.
     ("object refcount", Rule::TypeOnly),
+    // A result of INCRBYFLOAT that is an integer is kept as one (docs/differences.md).
+    ("object encoding", Rule::TypeOnly),
     // Darter keeps access times only under the policies that use them (docs/differences.md).
     ("object idletime", Rule::Never),
     // Block, need a second server, or give the server's own bytes.
