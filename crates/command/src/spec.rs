@@ -10,6 +10,37 @@ pub struct Command<R: 'static> {
     pub subcommands: &'static [Command<R>],
 }
 
+impl<R> Command<R> {
+    /// A command without subcommands.
+    pub const fn new(spec: Spec, run: R) -> Self {
+        Self { spec, run, subcommands: &[] }
+    }
+
+    /// The same row with this syntax.
+    pub const fn syntax(mut self, syntax: &'static str) -> Self {
+        self.spec.syntax = syntax;
+        self
+    }
+
+    /// The same row with these tips.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.spec.tips = tips;
+        self
+    }
+
+    /// The same row with these categories beside those that follow from its flags.
+    pub const fn explicit(mut self, categories: Categories) -> Self {
+        self.spec.explicit = categories;
+        self
+    }
+
+    /// The same row as a container of these commands.
+    pub const fn with(mut self, subcommands: &'static [Command<R>]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+}
+
 /// What is known about a command before it runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {

@@ -47,6 +47,39 @@ pub fn local_time(unix_s: u64) -> LocalTime {
     }
 }
 
+/// CPU time that was spent, in microseconds.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct CpuTime {
+    /// In the program.
+    pub user_us: u64,
+    /// In the kernel on its behalf.
+    pub system_us: u64,
+}
+
+/// CPU time of the whole process so far.
+#[must_use]
+pub fn cpu_time() -> CpuTime {
+    usage(libc::RUSAGE_SELF)
+}
+
+/// CPU time of the calling thread so far.
+#[must_use]
+pub fn thread_cpu_time() -> CpuTime {
+    usage(libc::RUSAGE_THREAD)
+}
+
+fn usage(who: libc::c_int) -> CpuTime {
+    // SAFETY: all-zero is a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is writable; both kinds exist on every Linux, so the call cannot fail.
+    let result = unsafe { libc::getrusage(who, &raw mut usage) };
+    assert!(result == 0, "the kernel knows these kinds of usage");
+    let us = |time: libc::timeval| {
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec).unwrap_or(0)
+    };
+    CpuTime { user_us: us(usage.ru_utime), system_us: us(usage.ru_stime) }
+}
+
 /// Which of the two processes goes on after a fork.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -71,6 +104,16 @@ pub fn fork() -> io::Result<Side> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_time_grows_with_work() {
+        let before = (cpu_time(), thread_cpu_time());
+        let mut sum = 0_u64;
+        while thread_cpu_time().user_us < before.1.user_us + 20_000 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(cpu_time().user_us > before.0.user_us);
+    }
 
     #[test]
     fn local_time_is_utc_moved_by_the_zone() {

@@ -16,6 +16,7 @@ use shard::latch::{Busy, Duty, Shards, Submitted, Visit};
 use shard::plan::{Plan, Run, Walk, WalkStart, WalkStep};
 use stdx::rng::Rng;
 
+use crate::published::counts;
 use crate::task::{
     Outcome, Queued, Stamped, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamped,
 };
@@ -143,7 +144,7 @@ impl Engine {
             if elsewhere {
                 publish_shard(published, shard, data);
             } else {
-                published.set(shard, call.db, data.existing(call.db).map_or(0, |keyspace| keyspace.len()));
+                published.set(shard, call.db, counts(data.existing(call.db)));
             }
             let stamped = journaling.then(|| stamped(std::iter::once(data), surroundings.now_ms));
             (result, stamped)
@@ -183,7 +184,7 @@ impl Engine {
                 if elsewhere {
                     publish_shard(published, id, data);
                 } else {
-                    published.set(id, call.db, data.existing(call.db).map_or(0, |keyspace| keyspace.len()));
+                    published.set(id, call.db, counts(data.existing(call.db)));
                 }
             }
             let shards = entered.iter_mut().map(|(_, data)| data);

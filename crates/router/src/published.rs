@@ -1,53 +1,87 @@
-//! What shards let others see without entering them: the number of keys of each of their databases.
+//! What shards let others see without entering them: the number of keys of each of their databases, and how many of them expire.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shard::ShardId;
+use shard::keyspace::Keyspace;
 
-/// Number of keys per shard and database. Written by whoever holds the shard, read by anybody.
+/// Keys of one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub keys: u64,
+    /// Those of them that have a deadline.
+    pub volatile: u64,
+}
+
+/// The counts of a database that may never have been used.
+#[inline]
+pub fn counts(keyspace: Option<&mut Keyspace>) -> Counts {
+    keyspace.map_or_else(Counts::default, |keyspace| Counts {
+        keys: keyspace.len(),
+        volatile: keyspace.volatile_len(),
+    })
+}
+
+/// Counts per shard and database. Written by whoever holds the shard, read by anybody.
 pub struct Published {
     databases: u16,
     /// Shard-major; a shard's counts begin on their own cache line.
-    keys: Box<[AtomicU64]>,
+    cells: Box<[Cell]>,
     stride: usize,
 }
 
+#[derive(Default)]
+struct Cell {
+    keys: AtomicU64,
+    volatile: AtomicU64,
+}
+
 /// Counts per cache line of 64 bytes.
-const LINE: usize = 64 / size_of::<AtomicU64>();
+const LINE: usize = 64 / size_of::<Cell>();
 
 impl Published {
     pub fn new(shards: u16, databases: u16) -> Self {
         let stride = usize::from(databases).next_multiple_of(LINE);
-        let keys = (0..usize::from(shards) * stride).map(|_| AtomicU64::new(0)).collect();
-        Self { databases, keys, stride }
+        let cells = (0..usize::from(shards) * stride).map(|_| Cell::default()).collect();
+        Self { databases, cells, stride }
     }
 
     pub fn databases(&self) -> u16 {
         self.databases
     }
 
-    /// Publishes the number of keys of a database of a shard that the caller holds.
+    fn cell(&self, shard: ShardId, db: u16) -> &Cell {
+        &self.cells[usize::from(shard) * self.stride + usize::from(db)]
+    }
+
+    /// Publishes the counts of a database of a shard that the caller holds.
     #[inline]
-    pub fn set(&self, shard: ShardId, db: u16, keys: u64) {
-        let cell = &self.keys[usize::from(shard) * self.stride + usize::from(db)];
-        // Relaxed: a count that stands alone; nothing is read because of it. The comparison spares the line a write.
-        if cell.load(Ordering::Relaxed) != keys {
-            cell.store(keys, Ordering::Relaxed);
+    pub fn set(&self, shard: ShardId, db: u16, counts: Counts) {
+        let cell = self.cell(shard, db);
+        for (cell, count) in [(&cell.keys, counts.keys), (&cell.volatile, counts.volatile)] {
+            // Relaxed: a count that stands alone; nothing is read because of it. The comparison spares the line a write.
+            if cell.load(Ordering::Relaxed) != count {
+                cell.store(count, Ordering::Relaxed);
+            }
         }
     }
 
     /// Keys of a database in one shard.
     pub fn keys_in(&self, shard: ShardId, db: u16) -> u64 {
-        self.keys[usize::from(shard) * self.stride + usize::from(db)].load(Ordering::Relaxed)
+        self.cell(shard, db).keys.load(Ordering::Relaxed)
     }
 
     /// Keys of a database in all shards.
     pub fn keys(&self, db: u16) -> u64 {
-        self.keys
-            .iter()
-            .skip(usize::from(db))
-            .step_by(self.stride)
-            .map(|cell| cell.load(Ordering::Relaxed))
-            .sum()
+        self.cells_of(db).map(|cell| cell.keys.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Keys with a deadline of a database in all shards.
+    pub fn volatile(&self, db: u16) -> u64 {
+        self.cells_of(db).map(|cell| cell.volatile.load(Ordering::Relaxed)).sum()
+    }
+
+    fn cells_of(&self, db: u16) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().skip(usize::from(db)).step_by(self.stride)
     }
 }

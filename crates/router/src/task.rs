@@ -16,7 +16,7 @@ use shard::plan::{Plan, Run, Step, Walk, WalkStart, WalkStep};
 use shard::settings::Settings;
 use stdx::rng::Rng;
 
-use crate::published::Published;
+use crate::published::{Published, counts};
 
 /// Whom a finished task goes back to: a connection of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,12 +197,6 @@ impl Task {
             cx.db = queued.db;
             let mark = self.reply.mark();
             let args = queued.args.as_args();
-            if matches!(queued.plan, Plan::Nowhere(_) | Plan::Walk { .. }) {
-                // It reads counts as shards publish them, and must see what came before it in its own transaction.
-                for id in cx.shards() {
-                    publish_shard(&published, id, cx.shard(id));
-                }
-            }
             match run_queued(&mut cx, queued, &keys_in, &mut self.reply) {
                 Ok(effect) => record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect),
                 Err(error) => {
@@ -345,6 +339,6 @@ fn publish_all(published: &Published, entered: &mut Entered<'_, ShardData>) {
 /// Publishes the number of keys of every database of a shard.
 pub(crate) fn publish_shard(published: &Published, shard: ShardId, data: &mut ShardData) {
     for db in 0..published.databases() {
-        published.set(shard, db, data.existing(db).map_or(0, |keyspace| keyspace.len()));
+        published.set(shard, db, counts(data.existing(db)));
     }
 }

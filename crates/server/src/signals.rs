@@ -2,7 +2,7 @@
 
 use std::io;
 
-use session::shared::{Message, Shared};
+use session::shared::Shared;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -22,10 +22,7 @@ pub fn watch(shared: &'static Shared) -> io::Result<()> {
             stopping = true;
             let name = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
             log::info!("Received {name}, scheduling shutdown...");
-            for thread in 0..shared.peers.len() {
-                let thread = u16::try_from(thread).expect("there are fewer than 65,536 threads");
-                shared.send(thread, Message::Stop);
-            }
+            shared.stop();
         }
     })?;
     Ok(())

@@ -7,17 +7,23 @@
 //!   slices, when due     expiry (`shard::expiry`) | compaction | freeing what was flushed | RAM of free pages back to the kernel
 //! ```
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use reactor::clock;
+use router::published::counts;
 use shard::ShardId;
 use shard::expiry::{Pace, SLICE_US, expire_slice};
 use shard::lazyfree::LazyFree;
 
+use crate::lifetimes::Draws;
 use crate::worker::Worker;
 
 /// Time between two looks at what is due, in us.
 const TICK_US: u64 = crate::stats::SAMPLE_INTERVAL_MS * 1000;
+
+/// Ticks after which the largest buffer of a client is forgotten: 8 s.
+const RECENT_TICKS: u64 = 80;
 
 /// Steps of compaction of one slice: one moves an entry in about 0.5 us.
 const TIDY_STEPS: u32 = 64;
@@ -41,6 +47,7 @@ pub struct Background {
     pace: Pace,
     /// When something expires next in each home shard, in unix ms; 0 if a walk is under way.
     due_ms: Vec<u64>,
+    ticks: u64,
     /// The home shard whose turn it is, for expiry and for compaction.
     expiry_turn: usize,
     tidy_turn: usize,
@@ -90,6 +97,7 @@ fn homes(worker: &Worker) -> usize {
 fn tick(worker: &mut Worker) {
     if worker.id() == 0 {
         worker.shared.sample_rates(clock::monotonic_us());
+        worker.shared.memory_peak.fetch_max(worker.used_memory(), Ordering::Relaxed);
     }
     if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
         worker.end_pause();
@@ -98,10 +106,14 @@ fn tick(worker: &mut Worker) {
     let homes = homes(worker);
     worker.background.due_ms.resize(homes, u64::MAX);
     let mut waste = 0;
+    let now_ms = worker.now_ms;
+    let mut draws = Draws::new(worker.shared.layout.databases);
     for turn in 0..homes {
         let id = home(worker, turn);
         let engine = &mut worker.engine;
+        let rng = &mut engine.rng;
         let looked = engine.shards.with_one(id, &mut engine.duty, |data| {
+            draws.draw(data, now_ms, rng);
             (data.expiry_due_ms(), std::mem::take(&mut data.detached), data.waste_bytes())
         });
         // A busy shard is looked at with the next tick.
@@ -111,12 +123,26 @@ fn tick(worker: &mut Worker) {
         worker.background.flushed.append(detached);
     }
     worker.stats().waste_bytes.set(waste);
+    draws.publish(worker.me());
+    look_at_limits(worker);
     if worker.config.maxmemory != 0 {
         worker.refresh_room();
     }
     worker.background.expiry_us = worker.background.expiry_us.min(clock::monotonic_us());
     worker.background.tidy_idle = 0;
     worker.background.memory_us = 0;
+}
+
+/// What INFO tells about limits: how long memory has been above its own, and how large buffers have been lately.
+fn look_at_limits(worker: &mut Worker) {
+    if worker.id() == 0 && worker.config.maxmemory != 0 && worker.used_memory() > worker.config.maxmemory {
+        worker.stats().eviction_exceeded_us.add(TICK_US);
+    }
+    worker.background.ticks += 1;
+    if worker.background.ticks.is_multiple_of(RECENT_TICKS) {
+        worker.stats().client_input_recent_max.set(0);
+        worker.stats().client_output_recent_max.set(0);
+    }
 }
 
 /// One slice of expiry in the next home shard where something is due. Gives the rest until the next slice, in us.
@@ -144,7 +170,7 @@ fn expire(worker: &mut Worker) -> u64 {
                         removed.push((db, key.into()));
                     }
                 });
-                published.set(id, db, keyspace.len());
+                published.set(id, db, counts(Some(keyspace)));
                 outcome = Some(slice);
                 break;
             }
@@ -155,6 +181,7 @@ fn expire(worker: &mut Worker) -> u64 {
     let Ok((outcome, due_ms)) = sliced else { return SLICE_US };
     worker.background.due_ms[turn] = due_ms;
     let spent_us = clock::monotonic_us() - started_us;
+    worker.stats().expire_cycle_us.add(spent_us);
     outcome.map_or(0, |outcome| worker.background.pace.rest_us(&outcome, spent_us))
 }
 
@@ -177,6 +204,7 @@ fn reclaim(worker: &mut Worker) -> bool {
         let steps = engine.shards.with_one(id, &mut engine.duty, |data| {
             data.in_use().map(|(_, keyspace)| keyspace.tidy(TIDY_STEPS)).sum::<u32>()
         });
+        worker.stats().entries_moved.add(u64::from(*steps.as_ref().unwrap_or(&0)));
         worker.background.tidy_idle =
             if matches!(steps, Ok(0)) { worker.background.tidy_idle + 1 } else { 0 };
         if clock::monotonic_us() - started_us >= SLICE_US {

@@ -43,6 +43,8 @@ pub struct Connection {
     pub soft_limit_since_ms: u64,
     /// Bytes of its buffers that are counted in the thread's statistics.
     pub bytes_counted: u64,
+    /// Its watched keys that are counted there.
+    pub watched_counted: u64,
 }
 
 impl Connection {
@@ -58,6 +60,7 @@ impl Connection {
             closing: false,
             soft_limit_since_ms: 0,
             bytes_counted: 0,
+            watched_counted: 0,
         }
     }
 }

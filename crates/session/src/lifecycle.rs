@@ -37,7 +37,7 @@ impl Worker {
         self.connections[index] = Some(connection);
     }
 
-    /// Counts the bytes of a connection's buffers in the thread's statistics.
+    /// Counts the bytes of a connection's buffers and the keys it watches in the thread's statistics.
     #[inline]
     fn count_buffers(&mut self, connection: &mut Connection) {
         let pending = self.reactor.pending(connection.reactor_id);
@@ -46,7 +46,22 @@ impl Worker {
             let counted = &self.stats().client_bytes;
             counted.set(counted.get() + bytes - connection.bytes_counted);
             connection.bytes_counted = bytes;
+            self.stats().client_input_recent_max.raise(connection.input.capacity() as u64);
+            self.stats().client_output_recent_max.raise(pending as u64);
         }
+        let watched = connection.client.watched.as_ref().map_or(0, |watched| watched.keys.len() as u64);
+        if watched != connection.watched_counted {
+            self.count_watched(connection, watched);
+        }
+    }
+
+    fn count_watched(&self, connection: &mut Connection, watched: u64) {
+        let (stats, before) = (self.stats(), connection.watched_counted);
+        stats.watched_keys.set(stats.watched_keys.get() + watched - before);
+        stats
+            .watching_clients
+            .set(stats.watching_clients.get() + u64::from(watched > 0) - u64::from(before > 0));
+        connection.watched_counted = watched;
     }
 
     /// Begins to serve a socket.
@@ -79,6 +94,7 @@ impl Worker {
         self.unwatch(&mut connection.client);
         let counted = &self.stats().client_bytes;
         counted.set(counted.get() - connection.bytes_counted);
+        self.count_watched(connection, 0);
         if connection.client.monitor {
             self.shared.monitors.fetch_sub(1, Ordering::Relaxed);
         }

@@ -13,6 +13,15 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// What INFO calls it at `now_ms`.
+    pub fn action(&self, now_ms: u64) -> &'static str {
+        match (self.until_ms > now_ms, self.all) {
+            (false, _) => "none",
+            (true, true) => "all",
+            (true, false) => "write",
+        }
+    }
+
     /// Whether a command waits while the pause lasts. CLIENT itself never does, so that UNPAUSE gets through.
     pub fn stops<S>(&self, entry: &Entry<S>, in_transaction: bool) -> bool {
         if entry.full_name.starts_with("client") {

@@ -8,6 +8,8 @@ use command::CommandError;
 use shard::eviction::{Pool, Weights, evict};
 use shard::settings::Policy;
 
+use router::published::counts;
+
 use crate::worker::Worker;
 
 /// Waste that compaction leaves alone: a 20th of what is used.
@@ -121,8 +123,8 @@ impl Worker {
                     if journaling {
                         data.removed.push((candidate.db, candidate.key.as_slice().into()));
                     }
-                    let keys = data.existing(candidate.db).map_or(0, |keyspace| keyspace.len());
-                    published.set(candidate.shard, candidate.db, keys);
+                    let left = counts(data.existing(candidate.db));
+                    published.set(candidate.shard, candidate.db, left);
                     Some(bytes)
                 });
                 if let Ok(Some(bytes)) = evicted {

@@ -21,7 +21,7 @@ use stdx::rng::Rng;
 use crate::config::Config;
 use crate::listen::Listeners;
 use crate::shared::{Message, Peer, Shared, Start};
-use crate::stats::ThreadStats;
+use crate::stats::{Counter, ThreadStats};
 use crate::worker::Worker;
 
 /// Everything a server needs to start.
@@ -60,6 +60,7 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         mailbox: Mailbox::new(),
         waker: OnceLock::new(),
         stats: ThreadStats::new(table.count()),
+        average_ttl_ms: (0..setup.databases).map(|_| Counter::default()).collect(),
         connections: AtomicU32::new(0),
     };
     let peers = (0..setup.threads).map(peer).collect();
@@ -75,6 +76,8 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         client_id_last: AtomicU64::new(0),
         monitors: AtomicU32::new(0),
         stopping: AtomicBool::new(false),
+        memory_peak: AtomicU64::new(arena.bytes_used()),
+        memory_at_start: arena.bytes_used(),
         rates: Mutex::default(),
         start: setup.start.clone(),
         config: Mutex::new(Arc::clone(&setup.config)),

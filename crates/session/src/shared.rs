@@ -16,7 +16,7 @@ use shard::latch::Shards;
 use crate::broadcast::{Answer, Question};
 use crate::client::Addresses;
 use crate::config::Config;
-use crate::stats::{Rates, ThreadStats};
+use crate::stats::{Counter, Rates, ThreadStats};
 use crate::worker::SessionRun;
 
 /// What one thread sends to another.
@@ -39,6 +39,8 @@ pub struct Peer {
     pub mailbox: Mailbox<Message>,
     pub waker: OnceLock<Waker>,
     pub stats: ThreadStats,
+    /// Milliseconds that keys of each database still have to live on average, as far as this thread knows.
+    pub average_ttl_ms: Box<[Counter]>,
     /// Connections that the thread has or was given.
     pub connections: AtomicU32,
 }
@@ -56,6 +58,10 @@ pub struct Shared {
     /// Number of MONITOR clients of all threads: read by every command, written when one comes or goes.
     pub monitors: AtomicU32,
     pub stopping: AtomicBool,
+    /// The most memory in use at any tick so far, in bytes.
+    pub memory_peak: AtomicU64,
+    /// Memory in use before the first client came.
+    pub memory_at_start: u64,
     /// Commands and bytes per second.
     pub(crate) rates: Mutex<Rates>,
     pub start: Start,
@@ -82,6 +88,14 @@ impl Shared {
             && let Some(waker) = peer.waker.get()
         {
             waker.wake();
+        }
+    }
+
+    /// Lets every thread end its loop; nothing more is read from clients.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        for thread in 0..self.peers.len() {
+            self.send(u16::try_from(thread).expect("there are fewer than 65,536 threads"), Message::Stop);
         }
     }
 
