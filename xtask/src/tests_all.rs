@@ -91,5 +91,8 @@ pub fn cargo_test(command: &mut std::process::Command) -> Result<Tally> {
     if !succeeded && tally.failed == 0 {
         return Err("cargo test did not get to its end".into());
     }
+    if tally == Tally::default() {
+        return Err("no test ran".into());
+    }
     Ok(tally)
 }
