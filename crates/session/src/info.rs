@@ -124,7 +124,7 @@ fn server(worker: &Worker, lines: &mut Lines) {
     lines.put("hz", config.hz);
     lines.put("configured_hz", config.hz);
     lines.put("clients_hz", config.hz);
-    lines.put("lru_clock", now_us / 1_000_000 & 0xff_ffff);
+    lines.put("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
     lines.put("executable", &start.executable);
     lines.put("config_file", start.config_file.as_deref().unwrap_or(""));
     lines.put("io_threads_active", u8::from(worker.threads() > 1));

@@ -163,7 +163,7 @@ fn set(cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow, Comm
     let current = lock(&shared.config);
     let new = changed(&current, &pairs, protected_too).map_err(|error| error.reply())?;
     if new.listen_settings() == current.listen_settings() {
-        return Ok(put_into_effect(cx, current, new, &pairs)?);
+        return put_into_effect(cx, current, new, &pairs);
     }
     drop(current);
     Ok(listen_first(cx, new.listen_settings(), pairs, protected_too))
