@@ -280,7 +280,7 @@ fn document_arguments(arguments: &[Argument<'_>], reply: &mut Reply) {
 
 fn list(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
     let entries = cx.worker.shared.table.entries();
-    let wanted: Box<dyn Fn(&Entry<SessionRun>) -> bool> = match args.len() {
+    let wanted: Wanted = match args.len() {
         2 => Box::new(|_| true),
         5 if args[2].eq_ignore_ascii_case(b"filterby") => filter(&args[3], &args[4])?,
         _ => return Err(CommandError::SYNTAX),
