@@ -65,6 +65,14 @@ impl Reply {
         self.bytes.len() + self.shared.iter().map(|(_, value)| (**value).as_ref().len()).sum::<usize>()
     }
 
+    /// Bytes of [`Reply::len`] that were written since `mark`.
+    #[inline]
+    pub fn len_since(&self, mark: Mark) -> usize {
+        let shared = self.shared[mark.shared.min(self.shared.len())..].iter();
+        self.bytes.len().saturating_sub(mark.bytes)
+            + shared.map(|(_, value)| (**value).as_ref().len()).sum::<usize>()
+    }
+
     /// True if nothing will be sent.
     #[inline]
     pub fn is_empty(&self) -> bool {

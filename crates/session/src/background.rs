@@ -7,6 +7,7 @@
 //!   slices, when due     expiry (`shard::expiry`) | compaction | freeing what was flushed | RAM of free pages back to the kernel
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use shard::expiry::{Pace, SLICE_US, expire_slice};
 use shard::lazyfree::LazyFree;
 
 use crate::lifetimes::Draws;
+use crate::populate::Populate;
 use crate::worker::Worker;
 
 /// Time between two looks at what is due, in us.
@@ -48,6 +50,10 @@ pub struct Background {
     /// When something expires next in each home shard, in unix ms; 0 if a walk is under way.
     due_ms: Vec<u64>,
     ticks: u64,
+    /// DEBUG SET-ACTIVE-EXPIRE 0: keys that nobody asks for do not expire.
+    pub(crate) expiry_off: bool,
+    /// What DEBUG POPULATE has still to make.
+    pub(crate) populating: VecDeque<Populate>,
     /// The home shard whose turn it is, for expiry and for compaction.
     expiry_turn: usize,
     tidy_turn: usize,
@@ -60,6 +66,9 @@ pub struct Background {
 impl Background {
     /// How long the loop may sleep.
     pub fn wait(&self) -> Duration {
+        if !self.populating.is_empty() {
+            return Duration::ZERO;
+        }
         let due_us = self.tick_us.min(self.expiry_us).min(self.memory_us);
         Duration::from_micros(due_us.saturating_sub(clock::monotonic_us()))
     }
@@ -67,18 +76,16 @@ impl Background {
 
 /// Runs what is due. Called once per turn of the loop.
 pub(crate) fn run(worker: &mut Worker) {
-    if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
-        worker.end_pause();
-    }
     let now_us = clock::monotonic_us();
     if now_us >= worker.background.tick_us {
         tick(worker);
         worker.background.tick_us = now_us + TICK_US;
     }
     if now_us >= worker.background.expiry_us {
-        let rest_us = expire(worker);
+        let rest_us = if worker.background.expiry_off { TICK_US } else { expire(worker) };
         worker.background.expiry_us = clock::monotonic_us() + rest_us;
     }
+    crate::populate::slice(worker);
     if now_us >= worker.background.memory_us {
         let busy = reclaim(worker);
         let spent_us = clock::monotonic_us() - now_us;
@@ -101,6 +108,9 @@ fn tick(worker: &mut Worker) {
     if worker.id() == 0 {
         worker.shared.sample_rates(clock::monotonic_us());
         worker.shared.memory_peak.fetch_max(worker.used_memory(), Ordering::Relaxed);
+    }
+    if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
+        worker.end_pause();
     }
     close_idle(worker);
     let homes = homes(worker);

@@ -3,14 +3,22 @@
 pub mod client;
 pub mod cluster;
 pub mod command;
+pub mod commandlog;
 pub mod config;
 pub mod connection;
+pub mod debug;
+pub mod latency;
+pub mod memory;
 pub mod server;
 
-use ::command::{Categories, Command, CommandError, Flags, Group, Spec};
-use resp::Reply;
+use ::command::{Categories, Command, CommandError, Flags, Group, KeySpec, Spec};
+use reactor::clock;
+use resp::{Args, Reply};
+use router::engine::{Call, Ran};
+use shard::plan::Plan;
 
-use crate::worker::{Flow, SessionRun};
+use crate::connection::Waiting;
+use crate::worker::{Cx, Flow, SessionRun};
 
 /// The rows of all session families.
 pub const FAMILIES: &[&[Command<SessionRun>]] = &[
@@ -21,6 +29,10 @@ pub const FAMILIES: &[&[Command<SessionRun>]] = &[
     config::ROWS,
     server::ROWS,
     cluster::ROWS,
+    commandlog::ROWS,
+    latency::ROWS,
+    memory::ROWS,
+    debug::ROWS,
 ];
 
 /// A row of the server group with the columns that most of its rows have; the others are added by [`Command`]'s own functions.
@@ -50,6 +62,24 @@ pub(crate) const fn row(
 
 pub(crate) const QUIET: Flags = Flags::LOADING.with(Flags::STALE);
 pub(crate) const ADMIN: Flags = Flags::ADMIN.with(Flags::NOSCRIPT).with(QUIET);
+
+/// Runs a function inside the shards of a command's keys, for the few session commands that have some.
+pub(crate) fn on_keys(
+    cx: &mut Cx<'_>,
+    plan: &Plan,
+    keys: &'static [KeySpec],
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> Flow {
+    let call = Call { plan, keys, args, db: cx.client.db, hint: None, connection: cx.ticket.connection };
+    match cx.worker.engine.run(call, reply) {
+        Ran::Done | Ran::Failed => Flow::Done,
+        Ran::Posted => {
+            let number = usize::from(cx.client.last_command.unwrap_or_default());
+            cx.wait_for(Waiting::Task { number, ticks: clock::ticks() })
+        }
+    }
+}
 
 /// The reply of a HELP subcommand: a head, the lines of the family, and HELP itself.
 pub(crate) fn help(reply: &mut Reply, container: &str, lines: &[&str]) -> Result<Flow, CommandError> {

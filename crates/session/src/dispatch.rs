@@ -12,6 +12,7 @@ use router::table::{Entry, Run, Table};
 use router::task::{Task, Work};
 
 use crate::client::ReplyMode;
+use crate::commandlog::Cost;
 use crate::connection::{Connection, Waiting};
 use crate::transaction;
 use crate::worker::{Flow, SessionRun, Worker};
@@ -39,13 +40,13 @@ impl Worker {
                 if let Some(entry) = shared.table.find(&args[0]) {
                     self.stats().rejected(entry.number);
                 }
-                return self.refuse(connection, args, &error, reply);
+                return self.refuse(connection, &error, reply);
             }
         };
         connection.client.last_command = Some(entry.number as u16);
         if let Err(error) = self.admit(connection, entry, args) {
             self.stats().rejected(entry.number);
-            return self.refuse(connection, args, &error, reply);
+            return self.refuse(connection, &error, reply);
         }
         if connection.client.transaction.is_some() && !transaction::runs_inside_multi(entry) {
             transaction::queue(connection, args);
@@ -58,7 +59,10 @@ impl Worker {
         let started = self.ticks;
         let errors = reply.errors;
         let flow = self.start(connection, entry, args, hint, reply);
-        self.settle(connection, entry.number, started, reply.errors - errors, flow, reply);
+        if let Some(cost) = self.settle(connection, entry.number, started, reply.errors - errors, flow, reply)
+        {
+            self.remember(connection, entry.number, cost, args);
+        }
     }
 
     /// A browser, or a web page that makes one send commands for it: nothing it sends may be run.
@@ -73,25 +77,12 @@ impl Worker {
     }
 
     /// Answers with an error instead of running the command. Inside MULTI the transaction is broken by it.
-    /// An EXEC that is refused ends the transaction.
-    fn refuse(
-        &mut self,
-        connection: &mut Connection,
-        args: Args<'_>,
-        error: &CommandError,
-        reply: &mut Reply,
-    ) {
-        let mut text = std::borrow::Cow::Borrowed(error.text());
-        if args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
-            connection.client.transaction = None;
-            self.unwatch(&mut connection.client);
-            let why = text.strip_prefix("ERR ").unwrap_or(&text);
-            text = format!("EXECABORT Transaction discarded because of: {why}").into();
-        } else if let Some(transaction) = &mut connection.client.transaction {
+    fn refuse(&mut self, connection: &mut Connection, error: &CommandError, reply: &mut Reply) {
+        if let Some(transaction) = &mut connection.client.transaction {
             transaction.broken = true;
         }
-        self.stats().error(&text);
-        reply.error(&text);
+        self.stats().error(error.text());
+        reply.error(error.text());
         self.after_reply(connection, reply);
     }
 
@@ -181,9 +172,9 @@ impl Worker {
         errors: u64,
         flow: Flow,
         reply: &mut Reply,
-    ) {
+    ) -> Option<Cost> {
         match flow {
-            Flow::Wait => return,
+            Flow::Wait => return None,
             Flow::Close => connection.closing = true,
             Flow::Done => {}
         }
@@ -193,7 +184,29 @@ impl Worker {
         if errors != 0 {
             self.stats().error(reply.error_code_at(self.command_mark).unwrap_or("ERR"));
         }
+        let reply_bytes = reply.len_since(self.command_mark) as u64;
         self.after_reply(connection, reply);
+        let cost = Cost { ticks, request_bytes: self.command_bytes, reply_bytes };
+        (self.commandlog.wants(cost) || ticks >= self.latency_ticks).then_some(cost)
+    }
+
+    /// A command was slow or large: SLOWLOG, COMMANDLOG and LATENCY tell about it.
+    #[cold]
+    fn remember(&mut self, connection: &Connection, number: usize, cost: Cost, args: Args<'_>) {
+        let shared = self.shared;
+        let flags = shared.table.all().find(|entry| entry.number == number).map(|entry| entry.spec.flags);
+        if cost.ticks >= self.latency_ticks {
+            let fast = flags.is_some_and(|flags| flags.has(Flags::FAST));
+            let name = if fast { "fast-command" } else { "command" };
+            shared.latency.add(name, self.now_ms / 1000, clock::ticks_to_ns(cost.ticks) / 1_000_000);
+        }
+        // EXEC is remembered as a whole: its commands run as one.
+        if flags.is_some_and(|flags| flags.has(Flags::SKIP_COMMANDLOG))
+            && !args[0].eq_ignore_ascii_case(b"exec")
+        {
+            return;
+        }
+        self.commandlog.remember(cost, args, &connection.client, self.now_ms, &shared.commandlog_numbers);
     }
 
     /// CLIENT REPLY: drops the reply of a command that its client does not want.
@@ -237,15 +250,29 @@ impl Worker {
         let mut reply = self.take_reply(&connection);
         self.command_mark = reply.mark();
         let errors = reply.errors;
+        let mut kept = None;
         let flow = match &task.work {
             Work::Transaction(..) => transaction::finished(self, &mut connection, task, &mut reply),
             Work::Watch { .. } => transaction::watching(&mut connection, task, &mut reply),
             _ => {
                 reply.append(&mut task.reply);
-                Flow::Done
+                kept = Some(task);
+                if connection.remaining.is_some() {
+                    // A command of the connection itself inside EXEC had keys (MEMORY USAGE): the rest follows.
+                    transaction::go_on(self, &mut connection, &mut reply)
+                } else {
+                    Flow::Done
+                }
             }
         };
-        self.settle(&mut connection, number, ticks, reply.errors - errors, flow, &mut reply);
+        self.command_bytes = 0;
+        let cost = self.settle(&mut connection, number, ticks, reply.errors - errors, flow, &mut reply);
+        if let Some(cost) = cost
+            && let Some(Work::Command(queued, _) | Work::Walk(queued, ..)) =
+                kept.as_ref().map(|task| &task.work)
+        {
+            self.remember(&connection, number, cost, queued.args.as_args());
+        }
         self.go_on(connection, reply);
     }
 
@@ -272,7 +299,9 @@ impl Worker {
             flow = transaction::go_on(self, &mut connection, &mut reply);
         }
         let number = usize::from(connection.client.last_command.unwrap_or_default());
-        self.settle(&mut connection, number, clock::ticks(), reply.errors - errors, flow, &mut reply);
+        self.command_bytes = 0;
+        // Its words are gone, and most of the time was that of other threads: it is not remembered.
+        let _ = self.settle(&mut connection, number, clock::ticks(), reply.errors - errors, flow, &mut reply);
         self.go_on(connection, reply);
     }
 

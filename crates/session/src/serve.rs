@@ -18,7 +18,9 @@ use shard::latch::{Pace, Shards};
 use stdx::hash::Seed;
 use stdx::rng::Rng;
 
+use crate::commandlog::Numbers;
 use crate::config::Config;
+use crate::latency::Latency;
 use crate::listen::Listeners;
 use crate::shared::{Message, Peer, Shared, Start};
 use crate::stats::{Counter, ThreadStats};
@@ -80,6 +82,8 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         memory_at_start: arena.bytes_used(),
         rates: Mutex::default(),
         start: setup.start.clone(),
+        commandlog_numbers: Numbers::default(),
+        latency: Latency::default(),
         config: Mutex::new(Arc::clone(&setup.config)),
         io_engine: OnceLock::new(),
     })))

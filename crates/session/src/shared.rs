@@ -15,7 +15,9 @@ use shard::latch::Shards;
 
 use crate::broadcast::{Answer, Question};
 use crate::client::Addresses;
+use crate::commandlog::Numbers;
 use crate::config::Config;
+use crate::latency::Latency;
 use crate::stats::{Counter, Rates, ThreadStats};
 use crate::worker::SessionRun;
 
@@ -65,6 +67,8 @@ pub struct Shared {
     /// Commands and bytes per second.
     pub(crate) rates: Mutex<Rates>,
     pub start: Start,
+    pub commandlog_numbers: Numbers,
+    pub latency: Latency,
     /// The settings that every thread has or is about to take; changed by CONFIG SET.
     pub config: Mutex<Arc<Config>>,
     /// `uring` or `epoll`.

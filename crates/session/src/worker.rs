@@ -22,6 +22,7 @@ use shard::settings::{Policy, Settings};
 use crate::background::Background;
 use crate::broadcast::{Ask, Finish, Gathering, Question};
 use crate::client::Client;
+use crate::commandlog::CommandLog;
 use crate::config::Config;
 use crate::connection::{Connection, Parsed, Waiting};
 use crate::listen::Tokens;
@@ -101,6 +102,12 @@ pub struct Worker {
     pub(crate) reply: Reply,
     /// Where the reply of the command that runs now begins.
     pub(crate) command_mark: Mark,
+    /// Bytes that the command that runs now took on the wire.
+    pub(crate) command_bytes: u64,
+    /// What is remembered of slow and large commands.
+    pub commandlog: CommandLog,
+    /// `latency-monitor-threshold` in ticks; `u64::MAX` when nothing is watched.
+    pub(crate) latency_ticks: u64,
     /// The clock when the last command of the window ended and the next one began: one reading serves both.
     pub(crate) ticks: u64,
     /// The words of an inline command that used quotes.
@@ -113,6 +120,8 @@ pub struct Worker {
 impl Worker {
     pub fn new(shared: &'static Shared, engine: Engine, reactor: Reactor, config: Arc<Config>) -> Self {
         let parse_limits = parse_limits(&config);
+        let commandlog = CommandLog::new(&config);
+        let latency_ticks = latency_ticks(&config);
         Self {
             shared,
             engine,
@@ -127,6 +136,9 @@ impl Worker {
             listeners: Tokens::default(),
             reply: Reply::default(),
             command_mark: Reply::default().mark(),
+            command_bytes: 0,
+            commandlog,
+            latency_ticks,
             ticks: 0,
             unquoted: Vec::new(),
             spans: Vec::new(),
@@ -138,6 +150,8 @@ impl Worker {
     /// Works with other settings from now on.
     pub fn configure(&mut self, config: Arc<Config>) {
         self.parse_limits = parse_limits(&config);
+        self.commandlog.configure(&config);
+        self.latency_ticks = latency_ticks(&config);
         self.engine.surroundings.settings = Arc::new(settings(&config));
         self.config = config;
     }
@@ -208,9 +222,7 @@ impl Worker {
         if self.engine.has_duty() || !self.me().mailbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
-        let pause_ms = self.pause.until_ms.saturating_sub(self.now_ms);
-        let until_pause_ends = if pause_ms == 0 { Duration::MAX } else { Duration::from_millis(pause_ms) };
-        Some(self.background.wait().min(until_pause_ends))
+        Some(self.background.wait())
     }
 
     fn event(&mut self, event: Event) {
@@ -413,6 +425,7 @@ impl Worker {
                 if self.must_pause(connection, args) {
                     break;
                 }
+                self.command_bytes = (parsed.end - done) as u64;
                 // A command whose words were quoted was not looked at by the first pass.
                 let found = parsed.entry.or_else(|| self.shared.table.find(&args[0]));
                 self.command(connection, found, args, parsed.hint, reply);
@@ -439,6 +452,14 @@ fn gather(connection: &mut Connection, bytes: &[u8]) {
 
 /// Bytes reserved ahead for a word that is arriving.
 const GATHER_STEP: usize = 1 << 20;
+
+/// From how many ticks on a command counts as a slow event.
+fn latency_ticks(config: &Config) -> u64 {
+    match config.latency_monitor_threshold_ms {
+        0 => u64::MAX,
+        ms => clock::ns_to_ticks(ms.saturating_mul(1_000_000)),
+    }
+}
 
 /// What a client may send, by the settings.
 fn parse_limits(config: &Config) -> ParseLimits {

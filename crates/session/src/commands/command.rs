@@ -8,7 +8,7 @@ use resp::{Args, Reply};
 use router::table::Entry;
 
 use super::help;
-use crate::worker::{Cx, Flow, SessionRun};
+use crate::worker::{Cx, Flow, SessionRun, Worker};
 
 const QUIET: Flags = Flags::LOADING.with(Flags::STALE);
 
@@ -100,7 +100,7 @@ fn info(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comm
     }
     reply.array(args.len() - 2);
     for name in args.iter().skip(2) {
-        match named(cx, name) {
+        match named(cx.worker, name) {
             Some(entry) => describe(entry, reply),
             None => reply.null(),
         }
@@ -109,9 +109,9 @@ fn info(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comm
 }
 
 /// The command with this full name, such as `get` or `config|get`.
-fn named<'a>(cx: &'a Cx<'_>, name: &[u8]) -> Option<&'a Entry<SessionRun>> {
+pub(super) fn named<'a>(worker: &'a Worker, name: &[u8]) -> Option<&'a Entry<SessionRun>> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
-    let entry = cx.worker.shared.table.find(parts.next()?)?;
+    let entry = worker.shared.table.find(parts.next()?)?;
     match parts.next() {
         None => Some(entry),
         Some(word) => {
@@ -208,7 +208,7 @@ fn docs(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comm
         entries.iter().for_each(|entry| document(entry, reply));
         return Ok(Flow::Done);
     }
-    let found: Vec<_> = args.iter().skip(2).filter_map(|name| named(cx, name)).collect();
+    let found: Vec<_> = args.iter().skip(2).filter_map(|name| named(cx.worker, name)).collect();
     reply.map(found.len());
     found.iter().for_each(|entry| document(entry, reply));
     Ok(Flow::Done)
