@@ -9,6 +9,7 @@ mod differential;
 mod fail;
 mod golden;
 mod robustness;
+mod sanitize;
 mod server;
 mod shell;
 mod tally;
@@ -29,6 +30,7 @@ cargo xtask golden [--bless] [FILTER]  the golden files against Darter; --bless 
 cargo xtask robustness [FILTER]        bad input, wrong starts, contention
 cargo xtask clients [LIBRARY]          smoke tests through client libraries, installed into target/clients
 cargo xtask differential               random sequences against a reference server (--seed S --count N --server PATH)
+cargo xtask sanitize [address|thread]  the unsafe islands under the compiler's sanitizers
 cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, written to benches/record
 ";
 
@@ -57,6 +59,7 @@ fn dispatch(command: &str, rest: &[String]) -> Result<Tally> {
         "robustness" => robustness::run(rest).map(Tally::closing),
         "clients" => clients::run(rest).map(Tally::closing),
         "differential" => differential::run(rest).map(Tally::closing),
+        "sanitize" => sanitize::run(rest).map(Tally::closing),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(Tally::default())

@@ -96,9 +96,7 @@ impl Server {
         let log = File::create(dir.join("log"))?;
         let mut command = shell::pinned(program.path(), cpus);
         command.args(["--port", &port.to_string(), "--dir"]).arg(&dir);
-        if matches!(program, Program::Reference(_)) {
-            command.args(["--bind", "127.0.0.1", "--save", ""]);
-        }
+        command.args(["--bind", "127.0.0.1", "--save", ""]);
         command.args(words.iter().map(AsRef::as_ref));
         command.current_dir(&dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().map_err(|e| format!("{}: {e}", program.path().display()))?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::fail::Result;
 use crate::server::Program;
 use crate::tally::Tally;
-use crate::{clients, differential, golden, robustness, shell, tidy};
+use crate::{clients, differential, golden, robustness, sanitize, shell, tidy};
 
 /// What a stage gets.
 struct Context {
@@ -25,6 +25,7 @@ const STAGES: &[Stage] = &[
     ("robustness", |cx| robustness::stage(&cx.darter)),
     ("differential", |cx| differential::stage(&cx.darter)),
     ("clients", |cx| clients::stage(&cx.darter)),
+    ("sanitize", |_| sanitize::run(&[])),
 ];
 
 /// Runs the command.
@@ -58,10 +59,10 @@ pub fn run(words: &[String]) -> Result<Tally> {
     Ok(total)
 }
 
-/// The context, with Darter built when the first stage that talks to it begins.
+/// The context, with Darter built when the first stage that talks to it begins. The others need none.
 fn context<'a>(cx: &'a mut Option<Context>, stage: &str) -> Result<&'a Context> {
     const WITHOUT_SERVER: Context = Context { darter: Program::Darter(std::path::PathBuf::new()) };
-    if stage == "tidy" || stage == "unit" {
+    if ["tidy", "unit", "sanitize"].contains(&stage) {
         return Ok(const { &WITHOUT_SERVER });
     }
     if cx.is_none() {
@@ -90,6 +91,9 @@ pub fn cargo_test(command: &mut std::process::Command) -> Result<Tally> {
     })?;
     if !succeeded && tally.failed == 0 {
         return Err("cargo test did not get to its end".into());
+    }
+    if tally == Tally::default() {
+        return Err("no test ran".into());
     }
     Ok(tally)
 }

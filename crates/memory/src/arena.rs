@@ -39,6 +39,7 @@ pub struct Arena {
     /// Mirrors of counts under the mutex, to be read without it.
     bytes_used: AtomicU64,
     bytes_dirty: AtomicU64,
+    bytes_condemned: AtomicU64,
     frontier_bytes: AtomicU64,
     pub(crate) growth: crate::growth::Growth,
 }
@@ -130,6 +131,21 @@ impl Arena {
     /// Bytes of the pages and runs handed out: exact, and read without a lock.
     pub fn bytes_used(&self) -> u64 {
         self.bytes_used.load(Relaxed)
+    }
+
+    /// Bytes handed out whose owners are being freed in slices: they come back without anybody's doing.
+    pub fn bytes_condemned(&self) -> u64 {
+        self.bytes_condemned.load(Relaxed)
+    }
+
+    /// Counts bytes as condemned.
+    pub fn condemn(&self, bytes: u64) {
+        self.bytes_condemned.fetch_add(bytes, Relaxed);
+    }
+
+    /// What was condemned has been freed.
+    pub fn freed_condemned(&self, bytes: u64) {
+        self.bytes_condemned.fetch_sub(bytes, Relaxed);
     }
 
     /// Bytes of free pages that still hold RAM.
@@ -247,6 +263,7 @@ impl Arena {
             pages: Mutex::new(Pages::new(table)),
             bytes_used: AtomicU64::new(0),
             bytes_dirty: AtomicU64::new(0),
+            bytes_condemned: AtomicU64::new(0),
             frontier_bytes: AtomicU64::new(0),
             growth: crate::growth::Growth::default(),
         };

@@ -116,9 +116,13 @@ fn counter_is_trusted() -> bool {
     const INVARIANT: u32 = 1 << 8;
     let invariant = __cpuid(0x8000_0000).eax >= POWER_LEAF && __cpuid(POWER_LEAF).edx & INVARIANT != 0;
     let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    // Where the kernel keeps time by one of these it has distrusted the counter; where the file is hidden the CPU's word must do.
-    let slow = ["hpet", "acpi_pm", "refined-jiffies", "jiffies", "pit"];
-    invariant && !source.is_ok_and(|source| slow.contains(&source.trim()))
+    match source.as_deref().map(str::trim) {
+        // The kernel itself keeps time by the counter. Hypervisors often hide the CPU's own word on it.
+        Ok("tsc") => true,
+        // Where the kernel keeps time by one of these it has distrusted the counter.
+        Ok("hpet" | "acpi_pm" | "refined-jiffies" | "jiffies" | "pit") => false,
+        _ => invariant,
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -100,6 +100,8 @@ pub(crate) struct Conn {
     /// The interest registered with an epoll set.
     pub interest: u32,
     pub receive: Receive,
+    /// Ring engine: is on the list of those to be looked at (see `uring::doubts`).
+    pub doubted: bool,
     /// Ring engine: bytes of this turn's send.
     pub sending: usize,
     /// Why sending failed, as an errno; told with `Closed`.
@@ -131,6 +133,7 @@ impl Conn {
             resumed: false,
             interest: 0,
             receive: Receive::Idle,
+            doubted: false,
             sending: 0,
             errno: 0,
             out: Outbox::default(),

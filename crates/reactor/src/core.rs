@@ -47,6 +47,8 @@ pub(crate) struct Core {
     /// Connections whose held data is to be handed out.
     pub resumed: VecDeque<ConnId>,
     lingers: VecDeque<Linger>,
+    /// When the engine wants to look at something.
+    pub check_at: Option<Instant>,
     listener_key: u32,
 }
 
@@ -62,6 +64,7 @@ impl Core {
             dirty: Vec::new(),
             resumed: VecDeque::new(),
             lingers: VecDeque::new(),
+            check_at: None,
             listener_key: 0,
         }
     }
@@ -171,7 +174,8 @@ impl Core {
     /// How long a turn may wait: not beyond what is to be done by the clock.
     pub fn wait_limit(&self, timeout: Option<Duration>) -> Option<Duration> {
         let retries = self.listeners.iter().filter_map(|listener| listener.retry_at);
-        match self.lingers.front().map(|linger| linger.deadline).into_iter().chain(retries).min() {
+        let lingers = self.lingers.front().map(|linger| linger.deadline);
+        match lingers.into_iter().chain(self.check_at).chain(retries).min() {
             None => timeout,
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(Instant::now());

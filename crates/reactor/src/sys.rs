@@ -114,6 +114,31 @@ pub(crate) fn shutdown_both(fd: BorrowedFd<'_>) {
     let _ = unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
+/// Ends the receiving direction, which wakes whoever waits to receive.
+pub(crate) fn shutdown_reading(fd: BorrowedFd<'_>) {
+    // SAFETY: shutdown takes no pointers.
+    let _ = unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RD) };
+}
+
+/// A question about one descriptor, and its answer.
+pub(crate) type Poll = libc::pollfd;
+
+/// Asks whether the peer has ended its sending, or is gone.
+pub(crate) fn poll_for_end(fd: RawFd) -> Poll {
+    // Errors and hang-ups are always told.
+    Poll { fd, events: libc::POLLRDHUP, revents: 0 }
+}
+
+/// Answers the questions, without waiting.
+pub(crate) fn poll_now(polls: &mut [Poll]) {
+    // SAFETY: `polls` is readable and writable for its length.
+    let result = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, 0) };
+    if result < 0 {
+        // Interrupted or out of memory: no answer.
+        polls.iter_mut().for_each(|poll| poll.revents = 0);
+    }
+}
+
 /// Makes calls on this socket (and its duplicates) return instead of waiting.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_GETFL takes no pointers.

@@ -475,6 +475,57 @@ fn lingering_ends() {
     }
 }
 
+/// The end arrives together with data, while the reactor waits for either: both are told. (The ring's multishot receive forgets some
+/// ends then, in a race that `churn` with `burst` beside it meets in one of ten runs.)
+#[test]
+fn data_and_the_end_together() {
+    for kind in ENGINES {
+        for how in ["close", "half close", "reset"] {
+            let Pair { mut reactor, mut client, .. } = pair(kind, Options::default());
+            settle(&mut reactor);
+            client.write_all(b"last words").unwrap();
+            match how {
+                "half close" => client.shutdown(Shutdown::Write).unwrap(),
+                // There is no reset without unread data.
+                _ => drop(client),
+            }
+            assert_eq!(until_closed(&mut reactor), ["last words", "closed None"], "{kind:?}, unix, {how}");
+
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            reactor.add(server.into());
+            settle(&mut reactor);
+            client.write_all(b"last words").unwrap();
+            match how {
+                "half close" => client.shutdown(Shutdown::Write).unwrap(),
+                "close" => drop(client),
+                _ => {
+                    reset(&client);
+                    drop(client);
+                }
+            }
+            let told = until_closed(&mut reactor);
+            // The kernel is free to forget data that a reset follows.
+            assert!(
+                how == "reset" || told == ["last words", "closed None"],
+                "{kind:?}, tcp, {how}: {told:?}"
+            );
+        }
+    }
+}
+
+/// As `settle`, but does not give up for ten seconds.
+fn until_closed(reactor: &mut Reactor) -> Vec<String> {
+    let start = Instant::now();
+    let mut all: Vec<String> = Vec::new();
+    while !all.last().is_some_and(|told| told.starts_with("closed")) {
+        all.extend(settle(reactor));
+        assert!(start.elapsed() < Duration::from_secs(10), "the end was not told, only {all:?}");
+    }
+    all
+}
+
 /// Sending to a peer that is gone: told as the end, after what it had sent.
 #[test]
 fn sending_to_the_dead() {
@@ -582,6 +633,11 @@ fn other_families() {
 fn no_state_makes_the_loop_spin() {
     let idle = |reactor: &mut Reactor, what: &str| {
         settle(reactor);
+        // The ring engine looks once at a connection that has received, a moment later.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(250) {
+            reactor.turn(Some(Duration::from_millis(50))).unwrap();
+        }
         let start = Instant::now();
         for _ in 0..4 {
             reactor.turn(Some(Duration::from_millis(10))).unwrap();

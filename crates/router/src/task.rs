@@ -197,6 +197,12 @@ impl Task {
             cx.db = queued.db;
             let mark = self.reply.mark();
             let args = queued.args.as_args();
+            if matches!(queued.plan, Plan::Nowhere(_) | Plan::Walk { .. }) {
+                // It reads counts as shards publish them, and must see what came before it in its own transaction.
+                for id in cx.shards() {
+                    publish_shard(&published, id, cx.shard(id));
+                }
+            }
             match run_queued(&mut cx, queued, &keys_in, &mut self.reply) {
                 Ok(effect) => record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect),
                 Err(error) => {

@@ -76,6 +76,9 @@ impl Background {
 
 /// Runs what is due. Called once per turn of the loop.
 pub(crate) fn run(worker: &mut Worker) {
+    if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
+        worker.end_pause();
+    }
     let now_us = clock::monotonic_us();
     if now_us >= worker.background.tick_us {
         tick(worker);
@@ -108,9 +111,6 @@ fn tick(worker: &mut Worker) {
     if worker.id() == 0 {
         worker.shared.sample_rates(clock::monotonic_us());
         worker.shared.memory_peak.fetch_max(worker.used_memory(), Ordering::Relaxed);
-    }
-    if worker.pause.until_ms != 0 && worker.pause.until_ms <= worker.now_ms {
-        worker.end_pause();
     }
     close_idle(worker);
     let homes = homes(worker);

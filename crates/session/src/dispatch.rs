@@ -40,13 +40,13 @@ impl Worker {
                 if let Some(entry) = shared.table.find(&args[0]) {
                     self.stats().rejected(entry.number);
                 }
-                return self.refuse(connection, &error, reply);
+                return self.refuse(connection, args, &error, reply);
             }
         };
         connection.client.last_command = Some(entry.number as u16);
         if let Err(error) = self.admit(connection, entry, args) {
             self.stats().rejected(entry.number);
-            return self.refuse(connection, &error, reply);
+            return self.refuse(connection, args, &error, reply);
         }
         if connection.client.transaction.is_some() && !transaction::runs_inside_multi(entry) {
             transaction::queue(connection, args);
@@ -77,12 +77,25 @@ impl Worker {
     }
 
     /// Answers with an error instead of running the command. Inside MULTI the transaction is broken by it.
-    fn refuse(&mut self, connection: &mut Connection, error: &CommandError, reply: &mut Reply) {
-        if let Some(transaction) = &mut connection.client.transaction {
+    /// An EXEC that is refused ends the transaction.
+    fn refuse(
+        &mut self,
+        connection: &mut Connection,
+        args: Args<'_>,
+        error: &CommandError,
+        reply: &mut Reply,
+    ) {
+        let mut text = std::borrow::Cow::Borrowed(error.text());
+        if args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
+            connection.client.transaction = None;
+            self.unwatch(&mut connection.client);
+            let why = text.strip_prefix("ERR ").unwrap_or(&text);
+            text = format!("EXECABORT Transaction discarded because of: {why}").into();
+        } else if let Some(transaction) = &mut connection.client.transaction {
             transaction.broken = true;
         }
-        self.stats().error(error.text());
-        reply.error(error.text());
+        self.stats().error(&text);
+        reply.error(&text);
         self.after_reply(connection, reply);
     }
 

@@ -133,9 +133,10 @@ impl Test {
             Self::Address(address) => **address == *peer,
             Self::LocalAddress(address) => **address == *client.addresses.local.as_bytes(),
             Self::Ip(ip) => peer.rsplitn(2, |byte| *byte == b':').nth(1).is_some_and(|host| host == &**ip),
-            Self::Name(name) => *name == client.name,
-            Self::LibName(name) => *name == client.lib_name,
-            Self::LibVer(version) => *version == client.lib_ver,
+            // What was never set equals nothing, not even the empty text.
+            Self::Name(name) => !client.name.is_empty() && *name == client.name,
+            Self::LibName(name) => !client.lib_name.is_empty() && *name == client.lib_name,
+            Self::LibVer(version) => !client.lib_ver.is_empty() && *version == client.lib_ver,
             Self::Flags(letters) => {
                 let flags = client.flags();
                 letters.iter().all(|letter| flags.as_bytes().contains(letter))
@@ -173,8 +174,9 @@ fn positive(what: &str, value: Option<i64>) -> Result<u64, CommandError> {
 }
 
 fn database(value: &[u8], databases: u16) -> Result<u16, CommandError> {
-    parse_i64(value)
-        .and_then(|db| u16::try_from(db).ok())
+    let db = parse_i64(value).ok_or(CommandError::fixed("ERR DB is not an integer or out of range"))?;
+    u16::try_from(db)
+        .ok()
         .filter(|db| *db < databases)
         .ok_or_else(|| CommandError::new(format!("ERR DB number should be between 0 and {}", databases - 1)))
 }

@@ -43,7 +43,9 @@ impl Worker {
 
     /// Bytes above `maxmemory`, without the holes that compaction gives back.
     fn memory_excess(&self) -> u64 {
-        let used = self.shared.arena.bytes_used() + self.room.buffers;
+        let arena = self.shared.arena;
+        // What was flushed comes back on its own.
+        let used = (arena.bytes_used() + self.room.buffers).saturating_sub(arena.bytes_condemned());
         if used <= self.config.maxmemory {
             return 0;
         }
@@ -107,7 +109,14 @@ impl Worker {
         let layout = self.engine.surroundings.layout;
         for _ in 0..MISSES_MAX {
             let Self { engine, room, now_ms, config, .. } = self;
-            let shard = room.weights.draw(&mut engine.rng)?;
+            let Some(shard) = room.weights.draw(&mut engine.rng) else {
+                // There were no keys at the last tick; there may be some now.
+                self.refresh_room();
+                if self.room.weights.is_empty() {
+                    return None;
+                }
+                continue;
+            };
             let samples = config.maxmemory_samples;
             let (pool, rng) = (&mut room.pool, &mut engine.rng);
             // A busy shard is passed over: another one is as good.

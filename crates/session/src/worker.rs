@@ -222,7 +222,9 @@ impl Worker {
         if self.engine.has_duty() || !self.me().mailbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
-        Some(self.background.wait())
+        let pause_ms = self.pause.until_ms.saturating_sub(self.now_ms);
+        let until_pause_ends = if pause_ms == 0 { Duration::MAX } else { Duration::from_millis(pause_ms) };
+        Some(self.background.wait().min(until_pause_ends))
     }
 
     fn event(&mut self, event: Event) {

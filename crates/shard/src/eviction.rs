@@ -143,6 +143,11 @@ impl Weights {
         }));
     }
 
+    /// Whether there are no keys at all.
+    pub fn is_empty(&self) -> bool {
+        self.sums.last().is_none_or(|sum| *sum == 0)
+    }
+
     /// A shard, each with the chance of its keys; none while there are no keys.
     pub fn draw(&self, rng: &mut Rng) -> Option<ShardId> {
         let all = *self.sums.last()?;

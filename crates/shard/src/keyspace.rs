@@ -421,6 +421,11 @@ impl Keyspace {
         self.index.scan_deadlines(cursor, |handle| f(Entry(self.heap.entry(handle))))
     }
 
+    /// Where the memory comes from.
+    pub(crate) fn arena(&self) -> &'static Arena {
+        self.storage.arena
+    }
+
     /// The hash of a key that lies in an entry.
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         hash64(self.storage.seed, key)

@@ -10,14 +10,24 @@ const PAGES_PER_LOOK: u32 = 4;
 /// What waits to be freed. One per thread, or one per shard.
 #[derive(Default)]
 pub struct LazyFree {
-    waiting: VecDeque<Box<Keyspace>>,
+    waiting: VecDeque<Condemned>,
+}
+
+/// A keyspace that waits to be freed.
+struct Condemned {
+    keyspace: Box<Keyspace>,
+    /// What it held when it came, counted at the arena until it is freed.
+    bytes: u64,
 }
 
 impl LazyFree {
     /// Puts a keyspace in the queue.
     pub fn push(&mut self, keyspace: Box<Keyspace>) {
         if !keyspace.is_empty() {
-            self.waiting.push_back(keyspace);
+            let held = keyspace.bytes();
+            let bytes = held.pages + held.index;
+            keyspace.arena().condemn(bytes);
+            self.waiting.push_back(Condemned { keyspace, bytes });
         }
     }
 
@@ -39,8 +49,9 @@ impl LazyFree {
     /// Frees until nothing waits or `clock_us` has advanced by `budget_us`. Whether something still waits.
     pub fn slice(&mut self, budget_us: u64, mut clock_us: impl FnMut() -> u64) -> bool {
         let start_us = clock_us();
-        while let Some(keyspace) = self.waiting.front_mut() {
+        while let Some(Condemned { keyspace, bytes }) = self.waiting.front_mut() {
             if keyspace.dismantle(PAGES_PER_LOOK) {
+                keyspace.arena().freed_condemned(*bytes);
                 self.waiting.pop_front();
             }
             if clock_us() - start_us >= budget_us {

@@ -23,6 +23,7 @@ cargo xtask differential [--seed S] [--count N] [--length L] [--server PATH] [--
   --length L      commands per sequence (60)
   --server PATH   the reference (valkey-server or redis-server on PATH)
   --only COMMAND  draw only these commands (beside those that set the scene)
+  --rows-of-reference  draw what the reference's COMMAND DOCS describes and Darter knows: finds arguments that Darter's rows lack
 ";
 
 /// Sequences of the run that is part of `cargo xtask test`.
@@ -37,11 +38,12 @@ struct Options {
     length: usize,
     reference: Option<PathBuf>,
     only: Vec<String>,
+    rows_of_reference: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, count: 1000, length: 60, reference: None, only: Vec::new() }
+        Self { seed: 1, count: 1000, length: 60, reference: None, only: Vec::new(), rows_of_reference: false }
     }
 }
 
@@ -57,6 +59,7 @@ pub fn run(words: &[String]) -> Result<Tally> {
             "--length" => options.length = value()?.parse()?,
             "--server" => options.reference = Some(value()?.into()),
             "--only" => options.only.push(value()?.to_ascii_lowercase()),
+            "--rows-of-reference" => options.rows_of_reference = true,
             _ => return Err(format!("unknown: {word}\n{HELP}").into()),
         }
     }
@@ -80,7 +83,11 @@ fn compare(darter: &Program, options: &Options) -> Result<Tally> {
     let words: &[&str] = &[];
     let mut pair =
         Pair { darter: Server::start(darter, words)?, reference: Server::start(&reference, words)? };
-    let rows = rows::of(&pair.darter, &options.only)?;
+    let mut rows =
+        rows::of(if options.rows_of_reference { &pair.reference } else { &pair.darter }, &options.only)?;
+    if options.rows_of_reference {
+        rows::drop_unknown(&mut rows, &pair.darter)?;
+    }
     println!(
         "{} commands drawn, {} sequences of {}, seed {}",
         rows.len(),

@@ -57,6 +57,19 @@ pub fn of(server: &Server, only: &[String]) -> Result<Vec<Row>> {
     }
 }
 
+/// Leaves out the commands that a server does not know; every command is sent without arguments, on a connection of its own.
+pub fn drop_unknown(rows: &mut Vec<Row>, server: &Server) -> Result<()> {
+    let mut known = Vec::new();
+    for row in rows.drain(..) {
+        let reply = server.client()?.call(&row.words)?.render();
+        if !reply.contains("ERR unknown ") {
+            known.push(row);
+        }
+    }
+    *rows = known;
+    Ok(())
+}
+
 fn collect(docs: &Value, rows: &mut Vec<Row>) -> Result<()> {
     for pair in docs.items().chunks(2) {
         let [name, doc] = pair else { return Err("COMMAND DOCS gives a name without a description".into()) };

@@ -3,6 +3,7 @@
 //! Each file gets a server of its own, so that files cannot disturb each other and run in parallel. With `--bless` the server is
 //! the reference and its replies are written into the files; Darter's replies are only ever compared.
 
+mod coverage;
 mod file;
 mod play;
 
@@ -78,12 +79,18 @@ pub fn run(words: &[String]) -> Result<Tally> {
     } else {
         Target::Start(Program::darter()?)
     };
-    play_all(&options, &target)
+    let mut tally = play_all(&options, &target)?;
+    if let (Target::Start(program @ Program::Darter(_)), []) = (&target, &options.filters[..]) {
+        tally += coverage::check(program)?;
+    }
+    Ok(tally)
 }
 
-/// The golden files against Darter, as a stage of `cargo xtask test`.
+/// The golden files against Darter, and whether there is one for every command, as a stage of `cargo xtask test`.
 pub fn stage(program: &Program) -> Result<Tally> {
-    play_all(&Options::default(), &Target::Start(program.clone()))
+    let mut tally = play_all(&Options::default(), &Target::Start(program.clone()))?;
+    tally += coverage::check(program)?;
+    Ok(tally)
 }
 
 /// Where the commands go.

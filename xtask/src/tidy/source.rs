@@ -64,13 +64,13 @@ pub fn unsafe_islands() -> Found {
         if ISLANDS.iter().any(|island| short.starts_with(island)) {
             return None;
         }
-        let line = text.lines().position(uses_unsafe)?;
+        let line = text.lines().position(needs_island)?;
         Some(format!("unsafe code in line {}, off the islands", line + 1))
     })
 }
 
 /// Whether a line of code has the word, outside comments and texts.
-fn uses_unsafe(line: &str) -> bool {
+fn needs_island(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let code: String = code.replace("\\\"", "").split('"').step_by(2).collect();
     ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "unsafe("]
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn unsafe_is_found_in_code_only() {
-        assert!(uses_unsafe("    let x = unsafe { *p };"));
-        assert!(uses_unsafe("unsafe impl Send for X {}"));
+        assert!(needs_island("    let x = unsafe { *p };"));
+        assert!(needs_island("unsafe impl Send for X {}"));
         for line in ["// unsafe { }", "#![deny(unsafe_code)]", "let s = \"unsafe { }\";", "let unsafely = 1;"]
         {
-            assert!(!uses_unsafe(line), "{line}");
+            assert!(!needs_island(line), "{line}");
         }
     }
 }

@@ -12,6 +12,7 @@
 #![allow(unsafe_code, reason = "operations refer to memory")]
 
 mod buffers;
+mod doubts;
 mod message;
 mod probe;
 mod ring;
@@ -28,6 +29,7 @@ use io_uring::{opcode, types};
 pub(crate) use self::buffers::RingInput;
 
 use self::buffers::{Buffers, GROUP};
+use self::doubts::Doubts;
 use self::message::Messages;
 use self::ring::{Completion, Ring};
 use crate::conn::{Conn, ConnId, Held, Phase, Receive};
@@ -43,8 +45,9 @@ const KIND_SEND: u64 = 1;
 const KIND_ROOM: u64 = 2;
 const KIND_ACCEPT: u64 = 3;
 const KIND_WAKE: u64 = 4;
-/// Cancellations: what matters is the completion of what they cancel.
-const KIND_CANCEL: u64 = 5;
+/// Cancellations report failure only; what matters is the completion of what they cancel.
+const KIND_CANCEL_RECEIVE: u64 = 5;
+const KIND_CANCEL_ACCEPT: u64 = 6;
 
 /// Submissions of one turn that the kernel may refuse for want of memory before the reactor gives up.
 const SUBMIT_TRIES_MAX: u32 = 10_000;
@@ -69,9 +72,12 @@ pub(crate) struct Uring {
     completions: Vec<Completion>,
     /// Connections whose receive is to be started at the end of the turn: it found no buffer, or ended for another passing reason.
     starved: Vec<ConnId>,
+    /// Cancellations that found nothing to cancel.
+    missed: Vec<Completion>,
     /// Connections that send in this turn.
     sending: Vec<ConnId>,
     messages: Messages,
+    doubts: Doubts,
     /// Something is to be done as soon as this turn's sends are out, which are silent: the turn must not wait.
     eager: bool,
     /// The waker's poll is out.
@@ -97,8 +103,10 @@ impl Uring {
             ready: VecDeque::new(),
             completions: Vec::new(),
             starved: Vec::new(),
+            missed: Vec::new(),
             sending: Vec::new(),
             messages: Messages::default(),
+            doubts: Doubts::default(),
             eager: false,
             waking: false,
             room: sys::epoll_create().map_err(|error| ("epoll_create", error))?,
@@ -122,7 +130,7 @@ impl Uring {
         if listener.armed {
             // The kernel lets go of the socket when the cancelled operation has ended; its address is free from now on.
             sys::shutdown_both(listener.fd.as_fd());
-            self.cancel(KIND_ACCEPT << KIND_SHIFT | u64::from(key));
+            self.cancel(KIND_ACCEPT, KIND_CANCEL_ACCEPT, u64::from(key));
         } else {
             core.remove_listener(key);
         }
@@ -140,7 +148,7 @@ impl Uring {
             }
             (Receive::Armed, false) => {
                 conn.receive = Receive::Cancelling;
-                self.cancel(KIND_RECEIVE << KIND_SHIFT | id.to_bits());
+                self.cancel(KIND_RECEIVE, KIND_CANCEL_RECEIVE, id.to_bits());
             }
             _ => {}
         }
@@ -207,6 +215,8 @@ impl Uring {
         while let Some(id) = core.lingered_out() {
             self.close(core, id);
         }
+        self.cancel_again(core);
+        self.doubts.check(core);
         self.queue_sends(core);
         for key in core.rested() {
             self.listen(core, key);
@@ -295,16 +305,14 @@ impl Uring {
         let mut completions = std::mem::take(&mut self.completions);
         let result = self.ring.collect(&mut completions);
         for completion in completions.drain(..) {
-            let rest = completion.user_data & ((1 << KIND_SHIFT) - 1);
-            match completion.user_data >> KIND_SHIFT {
+            let (kind, rest) = split(completion.user_data);
+            match kind {
                 KIND_RECEIVE => self.received(core, ConnId::from_bits(rest), completion),
                 KIND_SEND => self.refused(core, ConnId::from_bits(rest), completion.result),
                 KIND_ROOM => self.room_polled = false,
-                KIND_ACCEPT => {
-                    let key = u32::try_from(rest).expect("listener keys are 32-bit");
-                    self.accepted(core, key, completion);
-                }
+                KIND_ACCEPT => self.accepted(core, key_of(rest), completion),
                 KIND_WAKE => self.waking = completion.more(),
+                KIND_CANCEL_RECEIVE | KIND_CANCEL_ACCEPT => self.missed.push(completion),
                 _ => {}
             }
         }
@@ -325,7 +333,7 @@ impl Uring {
             }
         }
         if completion.more() {
-            return;
+            return self.doubts.add(core, id);
         }
         conn.receive = Receive::Idle;
         match completion.result {
@@ -474,6 +482,7 @@ impl Uring {
             if self.failed {
                 break;
             }
+            self.cancel_again(core);
             let entered = self.ring.enter(1, Some(FAREWELL_WAIT));
             if entered.and_then(|()| self.collect(core)).is_err() {
                 break;
@@ -494,9 +503,26 @@ impl Uring {
         }
     }
 
-    fn cancel(&mut self, user_data: u64) {
-        let cancel = opcode::AsyncCancel::new(user_data).build();
-        self.push(cancel.flags(Flags::SKIP_SUCCESS).user_data(KIND_CANCEL << KIND_SHIFT));
+    fn cancel(&mut self, kind: u64, kind_cancel: u64, rest: u64) {
+        let cancel = opcode::AsyncCancel::new(kind << KIND_SHIFT | rest).build();
+        self.push(cancel.flags(Flags::SKIP_SUCCESS).user_data(kind_cancel << KIND_SHIFT | rest));
+    }
+
+    /// Cancels again what a cancellation has missed: an operation that the kernel is just handing from one of its lists to another is not
+    /// found, and would go on for ever.
+    fn cancel_again(&mut self, core: &mut Core) {
+        for completion in std::mem::take(&mut self.missed) {
+            let (kind, rest) = split(completion.user_data);
+            if kind == KIND_CANCEL_ACCEPT {
+                self.stop_listening(core, key_of(rest));
+                continue;
+            }
+            let id = ConnId::from_bits(rest);
+            if let Some(conn) = core.conns.get_mut(id).filter(|conn| conn.receive == Receive::Cancelling) {
+                conn.receive = Receive::Armed;
+                self.update(core, id);
+            }
+        }
     }
 
     fn push(&mut self, entry: Entry) {
@@ -505,6 +531,15 @@ impl Uring {
         // after one that failed nothing is submitted any more.
         unsafe { self.ring.push(entry) };
     }
+}
+
+/// The kind and the rest of a completion's user data.
+fn split(user_data: u64) -> (u64, u64) {
+    (user_data >> KIND_SHIFT, user_data & ((1 << KIND_SHIFT) - 1))
+}
+
+fn key_of(rest: u64) -> u32 {
+    u32::try_from(rest).expect("listener keys are 32-bit")
 }
 
 fn fd_of(fd: RawFd) -> types::Fd {

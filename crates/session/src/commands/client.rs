@@ -221,8 +221,7 @@ fn id(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comma
     Ok(Flow::Done)
 }
 
-fn import_source(_cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow, CommandError> {
-    on_or_off(&args[2])?;
+fn import_source(_cx: &mut Cx<'_>, _args: Args<'_>, _reply: &mut Reply) -> Result<Flow, CommandError> {
     Err(CommandError::fixed("ERR Server is not in import mode"))
 }
 
@@ -275,7 +274,7 @@ fn setinfo(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, C
         }
     };
     if !args[3].iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        let option = String::from_utf8_lossy(&option).into_owned();
+        let option = String::from_utf8_lossy(&args[2]);
         return Err(CommandError::new(format!(
             "ERR {option} cannot contain spaces, newlines or special characters."
         )));
