@@ -12,7 +12,7 @@
 #![allow(unsafe_code, reason = "the island of data: maps the arena and hands out pointers into it")]
 
 use std::io;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -54,8 +54,9 @@ impl Arena {
     /// Reserves address space of `bytes_max` (at most 2 TiB); where that is refused (limits on address space, strict overcommit), half
     /// as much, and so on down to 64 MiB. The arena lives as long as the process.
     pub fn reserve(bytes_max: u64) -> io::Result<&'static Arena> {
-        let mut bytes =
-            bytes_max.clamp(ARENA_BYTES_MIN, ARENA_BYTES_MAX).next_multiple_of(CHUNK_BYTES as u64);
+        // Miri really allocates what is reserved.
+        let bytes_max = if cfg!(miri) { 3 << 20 } else { bytes_max.clamp(ARENA_BYTES_MIN, ARENA_BYTES_MAX) };
+        let mut bytes = bytes_max.next_multiple_of(CHUNK_BYTES as u64);
         loop {
             match Arena::reserve_exactly(bytes) {
                 Ok(arena) => return Ok(Box::leak(Box::new(arena))),
@@ -114,7 +115,7 @@ impl Arena {
     #[inline(always)]
     pub fn prefetch(&self, handle: Handle) {
         let address = self.base.as_ptr().wrapping_add(handle.offset());
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch cannot fault, whatever the address.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
@@ -124,7 +125,7 @@ impl Arena {
         unsafe {
             std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
         }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
         let _ = address;
     }
 
@@ -235,6 +236,9 @@ impl Arena {
     pub(crate) fn advise(&self, offset: usize, bytes: usize, advice: libc::c_int) -> bool {
         debug_assert!((offset + bytes) as u64 <= self.bytes);
         let address = self.base.as_ptr().wrapping_add(offset);
+        if cfg!(miri) {
+            return true;
+        }
         // SAFETY: the range lies in the mapping; DONTNEED is used on free memory only, and the other advice does not change contents.
         unsafe { libc::madvise(address.cast(), bytes, advice) == 0 }
     }
@@ -306,11 +310,19 @@ pub struct MemoryMap {
     pub reserved_bytes: u64,
 }
 
+#[cfg(miri)]
+fn map(bytes: usize) -> io::Result<NonNull<u8>> {
+    let layout = std::alloc::Layout::from_size_align(bytes, CHUNK_BYTES).expect("a small arena");
+    // SAFETY: the layout is not empty.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(io::Error::last_os_error)
+}
+
+#[cfg(not(miri))]
 fn map(bytes: usize) -> io::Result<NonNull<u8>> {
     // SAFETY: a new private mapping at an address of the kernel's choice.
     let address = unsafe {
         libc::mmap(
-            ptr::null_mut(),
+            std::ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,

@@ -153,6 +153,7 @@ mod tests {
 
     /// The helper's work is advice, so what can be tested is that it happens, and that what is written meanwhile stays.
     #[test]
+    #[cfg_attr(miri, ignore = "the arena is too small to grow")]
     fn memory_is_populated_ahead_and_keeps_what_is_written() {
         let arena = Arena::reserve(1 << 30).unwrap();
         arena.start_helper(GrowthOptions { huge_pages: true, populate: true }).unwrap();

@@ -139,8 +139,8 @@ impl Heap {
     /// Changes the big value of an entry of [`Kind::Big`] in place.
     pub fn with_big<T>(&mut self, handle: Handle, change: impl FnOnce(&mut BigRef) -> T) -> T {
         assert_eq!(self.entry(handle).kind(), Kind::Big, "the entry owns a big value");
-        let value = self.entry(handle).value().as_ptr().cast_mut();
-        // SAFETY: the entry owns the reference; it is taken out and the (perhaps different) reference put back. If `change`
+        let value = self.at(handle).wrapping_add(self.entry(handle).size() - BIG_REF_BYTES);
+        // SAFETY: the value ends the entry. The entry owns the reference; it is taken out and the (perhaps different) reference put back. If `change`
         // panics, the process ends or the entry keeps a reference that was given up: then nobody reads it, the shard being lost.
         unsafe {
             let mut big = BigRef::from_raw(std::slice::from_raw_parts(value, BIG_REF_BYTES));
@@ -520,7 +520,8 @@ impl Heap {
     /// Rewrites an entry with another header and value, in its block if that fits.
     fn reshape(&mut self, handle: Handle, meta: &Meta, value: Value<'_>) -> Handle {
         let (from, entry) = (self.at(handle), self.entry(handle));
-        let (key, key_bytes, old_bytes) = (entry.key().as_ptr(), entry.key().len(), entry.value().len());
+        let (key_bytes, old_bytes) = (entry.key().len(), entry.value().len());
+        let key = from.wrapping_add(entry.size() - old_bytes - key_bytes);
         let value_bytes = match value {
             Value::New(bytes) => bytes.len(),
             Value::Resized(bytes) => bytes,

@@ -6,6 +6,10 @@
 //! - [`Index`]: from a key's hash to the handle of its entry; [`IndexHint`]: the same for other threads, to prefetch.
 //! - [`Heap`]: the entries of one shard and database; compaction.
 //! - [`BigRef`]: a shared value of more than 16 KiB.
+//!
+//! The unsafe code here is checked by randomized tests against models, which also run under AddressSanitizer (`--cfg darter_asan` poisons
+//! what is free, see `poison.rs`) and, on small arenas, under Miri:
+//! `MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-disable-isolation" cargo +nightly miri test -p memory heap:: big::`
 
 mod arena;
 mod big;

@@ -100,6 +100,7 @@ fn take_any(pages: &mut Pages, rng: &mut Rng) -> Option<(PageIndex, u32)> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "safe code, and slow there")]
 fn random_pages_and_runs_against_a_map() {
     let mut rng = Rng::new("pages");
     for round in 0..20 {
