@@ -3,6 +3,7 @@
 use std::io;
 
 use session::shared::Shared;
+use session::shutdown;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -22,7 +23,7 @@ pub fn watch(shared: &'static Shared) -> io::Result<()> {
             stopping = true;
             let name = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
             log::info!("Received {name}, scheduling shutdown...");
-            shared.stop();
+            shutdown::begin(shared);
         }
     })?;
     Ok(())

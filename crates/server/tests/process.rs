@@ -157,6 +157,51 @@ fn a_server_stops_cleanly_and_starts_again_on_its_port() {
 }
 
 #[test]
+fn shutdown_sends_what_is_written_and_frees_the_port_first() {
+    let port = free_port();
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--threads", "3"];
+    for words_of_end in ["SHUTDOWN", "shutdown nosave now", "SHUTDOWN SAVE FORCE"] {
+        let (server, _) = Server::start(darter().args(words));
+        for (line, error) in [
+            ("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n"),
+            ("SHUTDOWN SAVE NOSAVE", "-ERR syntax error\r\n"),
+            ("SHUTDOWN ABORT NOW", "-ERR syntax error\r\n"),
+            ("SHUTDOWN NOW LATER", "-ERR syntax error\r\n"),
+        ] {
+            assert_eq!(ask(&port, &format!("{line}\r\n")), error);
+        }
+        assert_eq!(ask(&port, "SHUTDOWN SAVE\r\n"), "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+        let mut idle = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        // Far more than the socket's buffers hold, unread until the server is about to end.
+        let gets = "GET a\r\n".repeat(16);
+        client.write_all(format!("SETRANGE a 1048575 v\r\n{gets}{words_of_end}\r\n").as_bytes()).unwrap();
+        let mut replies = Vec::new();
+        client.read_to_end(&mut replies).unwrap();
+        let reply_bytes = b"$1048576\r\n".len() + 1_048_576 + b"\r\n".len();
+        assert_eq!(replies.len(), b":1048576\r\n".len() + 16 * reply_bytes, "{words_of_end}");
+        // Its connection ended, so the port is free, though the process may still be there.
+        drop(TcpListener::bind(format!("127.0.0.1:{port}")).unwrap());
+        assert_eq!(idle.read(&mut [0; 8]).unwrap(), 0);
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("User requested shutdown...") && log.contains("bye bye"), "{log}");
+    }
+}
+
+#[test]
+fn debug_is_for_those_who_may() {
+    for (access, allowed) in [("no", false), ("local", true), ("yes", true)] {
+        let port = free_port();
+        let words = ["--port", &port, "--bind", "127.0.0.1", "--enable-debug-command", access];
+        let (_server, _) = Server::start(darter().args(words));
+        let reply = ask(&port, "DEBUG SLEEP 0\r\n");
+        assert_eq!(reply == "+OK\r\n", allowed, "{access}: {reply}");
+        assert_eq!(reply.starts_with("-ERR DEBUG command not allowed. If"), !allowed, "{access}: {reply}");
+    }
+}
+
+#[test]
 fn a_daemon_leaves_its_starter_at_once() {
     let dir = Scratch::new("daemon");
     let port = free_port();

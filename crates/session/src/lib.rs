@@ -24,6 +24,7 @@ mod populate;
 mod room;
 pub mod serve;
 pub mod shared;
+pub mod shutdown;
 pub mod stats;
 pub mod transaction;
 pub mod worker;

@@ -255,7 +255,6 @@ impl Worker {
                 }
                 Message::Answer(connection, answer) => self.answered(connection, answer),
                 Message::Monitored(line) => crate::monitor::show(self, &line),
-                Message::Stop => self.stop = true,
             }
         }
     }
@@ -287,13 +286,6 @@ impl Worker {
             connection.waiting = None;
             self.advance(&mut connection);
             self.put_back(connection);
-        }
-    }
-
-    /// Ends all connections; the sockets are closed when the reactor is dropped.
-    pub(crate) fn close_all(&mut self) {
-        for connection in std::mem::take(&mut self.connections).into_iter().flatten() {
-            self.reactor.close(connection.reactor_id);
         }
     }
 }

@@ -43,6 +43,7 @@ pub struct Listeners {
 #[derive(Debug, Default)]
 pub struct Tokens {
     tcp: Vec<u32>,
+    unix: Option<u32>,
     /// The token of the next one; none is used twice.
     next: u32,
 }
@@ -51,7 +52,7 @@ impl Worker {
     /// Accepts connections from these sockets.
     pub fn listen(&mut self, listeners: Listeners) -> io::Result<()> {
         if let Some(socket) = listeners.unix {
-            self.listen_on(socket)?;
+            self.listeners.unix = Some(self.listen_on(socket)?);
         }
         for socket in listeners.tcp {
             let token = self.listen_on(socket)?;
@@ -80,6 +81,18 @@ impl Worker {
             log::error!("Listening again at the former addresses failed: {error}");
         }
         result
+    }
+
+    /// Accepts no more connections and gives the addresses back.
+    pub(crate) fn close_listeners(&mut self) {
+        let Tokens { tcp, unix, .. } = &mut self.listeners;
+        for token in std::mem::take(tcp).into_iter().chain(unix.take()) {
+            self.reactor.stop_listening(token);
+        }
+        // The reactor closes its sockets by the end of a turn; what that turn finds waits for the next one.
+        if let Err(error) = self.reactor.turn(Some(std::time::Duration::ZERO)) {
+            log::warn!("Closing the listeners failed: {error}");
+        }
     }
 
     fn open_listeners(&mut self, wanted: &ListenSettings) -> Result<(), String> {

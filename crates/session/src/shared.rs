@@ -32,8 +32,6 @@ pub enum Message {
     Answer(u64, Answer),
     /// A command to show to this thread's MONITOR clients.
     Monitored(Arc<[u8]>),
-    /// Stop serving and end the thread.
-    Stop,
 }
 
 /// One thread as the others see it.
@@ -92,14 +90,6 @@ impl Shared {
             && let Some(waker) = peer.waker.get()
         {
             waker.wake();
-        }
-    }
-
-    /// Lets every thread end its loop; nothing more is read from clients.
-    pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
-        for thread in 0..self.peers.len() {
-            self.send(u16::try_from(thread).expect("there are fewer than 65,536 threads"), Message::Stop);
         }
     }
 

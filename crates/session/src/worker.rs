@@ -203,8 +203,7 @@ impl Worker {
         while self.engine.has_duty() {
             self.engine.drain_duty();
         }
-        self.close_all();
-        Ok(())
+        self.wind_down()
     }
 
     /// Lets others see what the engine has counted.

@@ -1,5 +1,7 @@
 //! The server itself: INFO, TIME, SHUTDOWN, MONITOR, and honest answers about what is not there yet.
 
+use std::sync::atomic::Ordering;
+
 use command::{Categories, Command, CommandError, Flags};
 use reactor::clock;
 use resp::{Args, Reply};
@@ -127,6 +129,7 @@ struct Stop {
     nosave: bool,
     force: bool,
     abort: bool,
+    failover: bool,
     others: bool,
 }
 
@@ -138,24 +141,32 @@ fn shutdown(cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow,
             b"nosave" => stop.nosave = true,
             b"force" => stop.force = true,
             b"abort" => stop.abort = true,
-            b"now" | b"safe" | b"failover" => stop.others = true,
+            b"failover" => stop.failover = true,
+            b"now" | b"safe" => stop.others = true,
             _ => return Err(CommandError::SYNTAX),
         }
     }
-    if stop.save && stop.nosave || stop.abort && (stop.save || stop.nosave || stop.force || stop.others) {
+    if stop.save && stop.nosave
+        || stop.abort && (stop.save || stop.nosave || stop.force || stop.failover || stop.others)
+    {
         return Err(CommandError::SYNTAX);
     }
     if stop.abort {
         // A shutdown waits for nothing, so that there is never one to abort.
         return Err(CommandError::fixed("ERR No shutdown in progress."));
     }
+    if stop.failover {
+        return Err(CommandError::fixed("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
+    }
     if stop.save && !stop.force {
         log::warn!("SHUTDOWN SAVE is refused: this version cannot save data. SHUTDOWN NOSAVE stops without");
         return Err(CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     log::info!("User requested shutdown...");
-    cx.worker.shared.stop();
-    Ok(Flow::Close)
+    let shared = cx.worker.shared;
+    // Whoever comes second waits for the same end.
+    shared.stopping.store(true, Ordering::Relaxed);
+    Ok(cx.broadcast(crate::shutdown::ask(shared), Box::new(|_, _, _| Flow::Close)))
 }
 
 fn time(_cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
