@@ -17,7 +17,7 @@ const MIB: f64 = (1 << 20) as f64;
 const SIDES: [Side; 2] = [Side::Darter, Side::Valkey];
 
 /// `used_memory` of INFO.
-fn used_memory(server: &Server) -> Result<u64> {
+pub fn used_memory(server: &Server) -> Result<u64> {
     let info = server.client()?.call(&["INFO", "memory"])?.text();
     let line =
         info.lines().find_map(|line| line.strip_prefix("used_memory:")).ok_or("INFO has no used_memory")?;
