@@ -73,7 +73,7 @@ pub fn unsafe_islands() -> Found {
 fn needs_island(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let code: String = code.replace("\\\"", "").split('"').step_by(2).collect();
-    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "unsafe("]
+    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "[unsafe("]
         .iter()
         .any(|form| code.contains(form))
 }
