@@ -235,3 +235,137 @@ fn systemd_is_told() {
     assert_eq!(&buffer[..len], b"STOPPING=1");
     assert_eq!(server.end().0, Some(0));
 }
+
+/// One client that speaks words and reads reply lines.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn new(port: &str) -> Self {
+        Self(BufReader::new(TcpStream::connect(format!("127.0.0.1:{port}")).unwrap()))
+    }
+
+    /// The whole reply, line ends and all.
+    fn ask(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        self.reply()
+    }
+
+    fn reply(&mut self) -> String {
+        let mut text = String::new();
+        self.0.read_line(&mut text).unwrap();
+        if text.is_empty() {
+            // The connection was closed.
+            return text;
+        }
+        let count: i64 = text[1..].trim().parse().unwrap_or(0);
+        match text.as_bytes()[0] {
+            b'$' if count >= 0 => {
+                let mut bytes = vec![0; usize::try_from(count).unwrap() + 2];
+                self.0.read_exact(&mut bytes).unwrap();
+                text.push_str(&String::from_utf8_lossy(&bytes));
+            }
+            b'*' => (0..count).for_each(|_| text.push_str(&self.reply())),
+            _ => {}
+        }
+        text
+    }
+}
+
+#[test]
+fn port_and_bind_change_while_clients_stay() {
+    for engine in ["auto", "epoll"] {
+        let (port, other) = (free_port(), free_port());
+        let words = ["--port", &port, "--bind", "127.0.0.1", "--threads", "3", "--io-engine", engine];
+        let (server, _log) = Server::start(darter().args(words));
+        let mut client = Client::new(&port);
+        assert_eq!(client.ask(&format!("CONFIG SET port {other} timeout 100")), "+OK\r\n");
+        assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "nobody listens at the old port");
+        // Threads serve connections in turn: all of them have the new settings.
+        for _ in 0..6 {
+            let mut new = Client::new(&other);
+            assert_eq!(new.ask("CONFIG GET timeout"), "*2\r\n$7\r\ntimeout\r\n$3\r\n100\r\n");
+        }
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = taken.local_addr().unwrap().port();
+        let refused = client.ask(&format!("CONFIG SET port {taken}"));
+        assert!(refused.contains("Unable to listen on this port"), "{refused}");
+        let refused = client.ask("CONFIG SET bind 192.0.2.1");
+        assert!(refused.contains("Failed to bind to specified addresses."), "{refused}");
+        assert_eq!(Client::new(&other).ask("PING"), "+PONG\r\n", "it still listens where it did");
+        assert_eq!(client.ask("CONFIG SET bind \"*\""), "+OK\r\n");
+        assert_eq!(client.ask("CONFIG SET bind \"127.0.0.1\""), "+OK\r\n");
+        assert_eq!(Client::new(&other).ask("PING"), "+PONG\r\n");
+        assert_eq!(client.ask("SHUTDOWN NOSAVE"), "");
+        assert_eq!(server.end().0, Some(0));
+    }
+}
+
+#[test]
+fn two_clients_who_set_at_once_leave_all_threads_the_same() {
+    let port = free_port();
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--threads", "4"];
+    let (server, _log) = Server::start(darter().args(words));
+    let setters: Vec<_> = (0..2)
+        .map(|setter| {
+            let mut client = Client::new(&port);
+            std::thread::spawn(move || {
+                for turn in 0..200 {
+                    let value = turn * 2 + setter;
+                    assert_eq!(client.ask(&format!("CONFIG SET timeout {}", 1000 + value)), "+OK\r\n");
+                }
+            })
+        })
+        .collect();
+    setters.into_iter().for_each(|setter| setter.join().unwrap());
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::new(&port)).collect();
+    let seen: Vec<String> = clients.iter_mut().map(|client| client.ask("CONFIG GET timeout")).collect();
+    assert!(seen.iter().all(|text| *text == seen[0]), "{seen:?}");
+    drop(server);
+}
+
+#[test]
+fn statistics_are_of_all_threads() {
+    let port = free_port();
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--threads", "4", "--enable-debug-command", "local"];
+    let (server, _log) = Server::start(darter().args(words).args(["--slowlog-log-slower-than", "5000"]));
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::new(&port)).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask("SET a 1 EX 100"), "+OK\r\n");
+        assert_eq!(client.ask("DEBUG SLEEP 0.01"), "+OK\r\n");
+        assert!(client.ask("INCR").starts_with("-ERR"));
+        assert_eq!(
+            client.ask("MULTI") + &client.ask("INCR a") + &client.ask("LPOP a x"),
+            "+OK\r\n+QUEUED\r\n-ERR unknown command 'LPOP', with args beginning with: 'a' 'x' \r\n"
+        );
+        assert!(client.ask("EXEC").starts_with("-EXECABORT"));
+    }
+    let mut client = Client::new(&port);
+    assert_eq!(client.ask("SLOWLOG LEN"), ":8\r\n");
+    let numbers: Vec<String> =
+        client.ask("SLOWLOG GET").lines().skip(2).step_by(12).map(str::to_owned).collect();
+    assert_eq!(numbers.first().map(String::as_str), Some(":7"), "the latest of all threads comes first");
+    let stats = client.ask("INFO commandstats");
+    assert!(stats.contains("cmdstat_set:calls=8,"), "{stats}");
+    assert!(
+        stats.contains("cmdstat_incr:calls=0,usec=0,usec_per_call=0.00,rejected_calls=8,failed_calls=0"),
+        "{stats}"
+    );
+    assert!(client.ask("INFO errorstats").contains("errorstat_ERR:count=16\r\nerrorstat_EXECABORT:count=8"));
+    assert!(client.ask("INFO keyspace").contains("db0:keys=1,expires=1,"));
+    assert_eq!(client.ask("CONFIG RESETSTAT"), "+OK\r\n");
+    assert!(!client.ask("INFO commandstats").contains("cmdstat_set"));
+    assert_eq!(client.ask("SLOWLOG RESET") + &client.ask("SLOWLOG LEN"), "+OK\r\n:0\r\n");
+    assert_eq!(client.ask("DEBUG POPULATE 10000 p 64"), "+OK\r\n");
+    assert_eq!(client.ask("DBSIZE"), ":10001\r\n");
+    client.ask("MULTI");
+    client.ask("INCR p:1");
+    client.ask("GET p:2");
+    client.ask("EXEC");
+    let stats = client.ask("INFO commandstats");
+    assert!(
+        stats.contains("cmdstat_incr:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1"),
+        "{stats}"
+    );
+    assert!(stats.contains("cmdstat_get:calls=1,") && stats.contains("cmdstat_exec:calls=1,"), "{stats}");
+    drop(server);
+}

@@ -233,21 +233,31 @@ impl Cx<'_> {
             let args = command.args.clone();
             let entry = shared.table.resolve(args.as_args()).expect("only commands of the table are queued");
             remaining.next += 1;
+            let (mark, errors) = (reply.mark(), reply.errors);
             match &entry.run {
                 Run::Data(_) => remaining.take_reply(reply),
                 Run::Session(run) => {
-                    let mark = reply.mark();
                     let step = run(self, args.as_args(), reply).unwrap_or_else(|error| {
                         reply.truncate_to(mark);
                         reply.error(error.text());
                         Flow::Done
                     });
                     match step {
-                        Flow::Wait => return Flow::Wait,
+                        Flow::Wait => {
+                            self.worker.stats().ran(entry.number, 0, false, false);
+                            return Flow::Wait;
+                        }
                         Flow::Close => flow = Flow::Close,
                         Flow::Done => {}
                     }
                 }
+            }
+            // Its time is part of EXEC's; its errors are its own, not EXEC's.
+            let failed = reply.errors != errors;
+            self.worker.stats().ran(entry.number, 0, failed, false);
+            if failed {
+                self.worker.stats().error(reply.error_code_at(mark).unwrap_or("ERR"));
+                reply.errors = errors;
             }
         }
     }
