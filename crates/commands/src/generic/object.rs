@@ -22,22 +22,13 @@ const LRU_NEEDED: CommandError = CommandError::fixed(
 /// What is told of an entry without metadata: the span of the LRU clock, 2^24 steps of 250 ms.
 const IDLE_UNKNOWN_MS: u64 = (1 << 24) * 250;
 
-const HELP: [&str; 15] = [
+const HELP: [&str; 6] = [
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
-    "HELP",
-    "    Print this help.",
+    "ENCODING <key> -- how the value is kept: int, embstr or raw.",
+    "FREQ <key> -- how often the key is used, on a logarithmic scale; only under an LFU policy.",
+    "IDLETIME <key> -- seconds since the key was used; only under an LRU policy.",
+    "REFCOUNT <key> -- how many share the value: always 1.",
+    "HELP -- this text.",
 ];
 
 /// `OBJECT HELP`
