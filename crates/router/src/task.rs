@@ -41,6 +41,8 @@ pub struct Surroundings {
     pub published: Arc<Published>,
     pub hints: Hints,
     pub now_ms: u64,
+    /// A fine clock, to measure the commands of a transaction one by one.
+    pub ticks: fn() -> u64,
     pub touch: bool,
     pub journaling: bool,
 }
@@ -98,6 +100,13 @@ pub enum Outcome {
     Aborted,
 }
 
+/// Where the reply of a command of a transaction ends, and how long it ran.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    pub mark: Mark,
+    pub ticks: u64,
+}
+
 /// Work with everything it needs to be run by any thread.
 pub struct Task {
     pub ticket: Ticket,
@@ -108,8 +117,8 @@ pub struct Task {
     pub work: Work,
     pub outcome: Outcome,
     pub reply: Reply,
-    /// Where the reply of each command of a transaction ends.
-    pub ends: Vec<Mark>,
+    /// The end of each command of a transaction.
+    pub ends: Vec<End>,
     /// What the commands counted on whichever thread ran them; the home thread adds it to its own.
     pub counters: Counters,
     /// What the journal must record, if one listens.
@@ -193,6 +202,7 @@ impl Task {
         }
         let mut cx =
             exec(&self.surroundings, &mut self.rng, &mut self.counters, &keys_published, entered.reborrow());
+        let mut started = (self.surroundings.ticks)();
         for queued in commands.iter() {
             cx.db = queued.db;
             let mark = self.reply.mark();
@@ -210,7 +220,9 @@ impl Task {
                     self.reply.error(error.text());
                 }
             }
-            self.ends.push(self.reply.mark());
+            let now = (self.surroundings.ticks)();
+            self.ends.push(End { mark: self.reply.mark(), ticks: now.wrapping_sub(started) });
+            started = now;
         }
         Outcome::Done
     }

@@ -66,6 +66,7 @@ impl World {
             published: Arc::clone(&self.published),
             hints: Arc::clone(&self.hints),
             now_ms: NOW_MS,
+            ticks: || 0,
             touch: true,
             journaling,
         };

@@ -189,6 +189,32 @@ fn shutdown_sends_what_is_written_and_frees_the_port_first() {
     }
 }
 
+/// Sends lines on one connection and gives the first `replies` lines of the answers.
+fn converse(port: &str, lines: &str, replies: usize) -> Vec<String> {
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    client.write_all(lines.as_bytes()).unwrap();
+    BufReader::new(client).lines().take(replies).map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_killed_populate_ends() {
+    let port = free_port();
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--enable-debug-command", "yes", "--threads", "2"];
+    let (_server, _) = Server::start(darter().args(words));
+    let mut populating = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    populating.write_all(b"CLIENT ID\r\nDEBUG POPULATE 9000000000000 p 8\r\n").unwrap();
+    let mut id = String::new();
+    BufReader::new(&populating).read_line(&mut id).unwrap();
+    let id = id.trim().trim_start_matches(':');
+    // Others are served meanwhile: they see the keys come.
+    while ask(&port, "DBSIZE\r\n") == ":0\r\n" {}
+    assert_eq!(ask(&port, &format!("CLIENT KILL ID {id}\r\n")), ":1\r\n");
+    assert_eq!(populating.read(&mut [0; 8]).unwrap(), 0);
+    // A question of every thread is answered between two slices, so that after some of them none is left.
+    let questions = "SLOWLOG LEN\r\n".repeat(4) + "DBSIZE\r\nFLUSHALL SYNC\r\nSLOWLOG LEN\r\nDBSIZE\r\n";
+    assert_eq!(converse(&port, &questions, 8).last().map(String::as_str), Some(":0"));
+}
+
 #[test]
 fn debug_is_for_those_who_may() {
     for (access, allowed) in [("no", false), ("local", true), ("yes", true)] {
@@ -362,10 +388,8 @@ fn statistics_are_of_all_threads() {
     client.ask("GET p:2");
     client.ask("EXEC");
     let stats = client.ask("INFO commandstats");
-    assert!(
-        stats.contains("cmdstat_incr:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1"),
-        "{stats}"
-    );
+    let incr = stats.lines().find(|line| line.starts_with("cmdstat_incr:calls=1,"));
+    assert!(incr.is_some_and(|line| line.ends_with(",rejected_calls=0,failed_calls=1")), "{stats}");
     assert!(stats.contains("cmdstat_get:calls=1,") && stats.contains("cmdstat_exec:calls=1,"), "{stats}");
     drop(server);
 }

@@ -35,6 +35,8 @@ pub struct Gathering {
     pub answers: Vec<Answer>,
     pub missing: usize,
     pub finish: Finish,
+    /// `reactor::clock::ticks` of the question.
+    pub started: u64,
 }
 
 /// Takes the answers back as what `ask` returned.

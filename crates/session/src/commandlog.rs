@@ -136,6 +136,13 @@ impl CommandLog {
     }
 }
 
+/// Bytes of a command as a client sends it: `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`.
+pub fn wire_bytes(args: Args<'_>) -> u64 {
+    let digits = |number: usize| u64::from(number.max(1).ilog10()) + 1;
+    let head = 1 + digits(args.len()) + 2;
+    head + args.iter().map(|word| 1 + digits(word.len()) + 2 + word.len() as u64 + 2).sum::<u64>()
+}
+
 /// The latest commands of all threads. Each thread gives at least as many as are wanted, latest first.
 pub fn merged(threads: impl Iterator<Item = Vec<Remembered>>, count: usize) -> Vec<Remembered> {
     let mut all: Vec<Remembered> = threads.flatten().collect();
@@ -173,7 +180,7 @@ const SECRET_SETTINGS: [&str; 5] =
     ["requirepass", "primaryauth", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 /// Whether a word of a command is a secret.
-fn is_secret(args: Args<'_>, index: usize) -> bool {
+pub fn is_secret(args: Args<'_>, index: usize) -> bool {
     let is =
         |at: usize, text: &str| args.get(at).is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()));
     if is(0, "auth") {
@@ -214,6 +221,16 @@ mod tests {
         assert_eq!(words("config set timeout requirepass"), ["config", "set", "timeout", "requirepass"]);
         assert_eq!(words("acl setuser u >p"), ["acl", "setuser", "(redacted)", "(redacted)"]);
         assert_eq!(words("set auth requirepass"), ["set", "auth", "requirepass"]);
+    }
+
+    #[test]
+    fn the_size_of_a_request_is_that_on_the_wire() {
+        for words in [vec!["GET", "a"], vec!["SET", "", "0123456789"], vec!["x"; 12]] {
+            let args = OwnedArgs::from_words(&words);
+            let mut wire = format!("*{}\r\n", words.len());
+            words.iter().for_each(|word| wire += &format!("${}\r\n{word}\r\n", word.len()));
+            assert_eq!(wire_bytes(args.as_args()), wire.len() as u64, "{wire:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! commands execute in the order in which they came, and an idle connection owns no buffer.
 
 use reactor::ConnId;
-use resp::{Args, Partial, Span};
+use resp::{Args, OwnedArgs, Partial, Span};
 
 use router::table::Entry;
 
@@ -35,6 +35,8 @@ pub struct Connection {
     pub waiting: Option<Waiting>,
     /// The rest of an EXEC whose commands on the connection itself are being run.
     pub remaining: Option<Box<Remaining>>,
+    /// The session command that the connection waits for, to be remembered when it is done.
+    pub late: Option<Box<OwnedArgs>>,
     /// The peer will send no more.
     pub eof: bool,
     /// Close once the replies are sent; run nothing more.
@@ -56,6 +58,7 @@ impl Connection {
             partial: Partial::default(),
             waiting: None,
             remaining: None,
+            late: None,
             eof: false,
             closing: false,
             soft_limit_since_ms: 0,

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 
 use command::{CommandError, Flags};
 use reactor::{ConnId, clock};
-use resp::{Args, Reply};
+use resp::{Args, OwnedArgs, Reply};
 use router::engine::{Call, Ran, Sent};
 use router::table::{Entry, Run, Table};
 use router::task::{Task, Work};
 
-use crate::client::ReplyMode;
-use crate::commandlog::Cost;
+use crate::broadcast::Gathering;
+use crate::client::{Client, ReplyMode};
+use crate::commandlog::{Cost, wire_bytes};
 use crate::connection::{Connection, Waiting};
 use crate::transaction;
 use crate::worker::{Flow, SessionRun, Worker};
@@ -53,15 +54,18 @@ impl Worker {
             reply.simple("QUEUED");
             return self.after_reply(connection, reply);
         }
-        if shared.monitors.load(Ordering::Relaxed) != 0 {
-            crate::monitor::feed(self, connection, entry, args);
-        }
         let started = self.ticks;
         let errors = reply.errors;
         let flow = self.start(connection, entry, args, hint, reply);
+        if shared.monitors.load(Ordering::Relaxed) != 0 && (flow != Flow::Wait || entry.spec.name != "EXEC") {
+            crate::monitor::feed(self, &connection.client, entry, args);
+        }
+        if flow == Flow::Wait && matches!(entry.run, Run::Session(_)) {
+            connection.late = Some(Box::new(OwnedArgs::from(args)));
+        }
         if let Some(cost) = self.settle(connection, entry.number, started, reply.errors - errors, flow, reply)
         {
-            self.remember(connection, entry.number, cost, args);
+            self.remember(&connection.client, entry.number, cost, args);
         }
     }
 
@@ -116,6 +120,12 @@ impl Worker {
                 "ERR Command '{}' not allowed inside a transaction",
                 entry.full_name
             )));
+        }
+        if client.monitor && flags.any(Flags::WRITE.with(Flags::READONLY).with(Flags::MAY_REPLICATE)) {
+            return Err(CommandError::fixed("ERR Replica can't interact with the keyspace"));
+        }
+        if flags.has(Flags::ADMIN) && entry.spec.name == "DEBUG" {
+            crate::commands::debug::check_allowed(self.config.enable_debug_command, client)?;
         }
         if self.config.maxmemory != 0 && flags.has(Flags::DENYOOM) {
             self.make_room(args.iter().map(|word| word.len() as u64).sum())?;
@@ -193,19 +203,27 @@ impl Worker {
         }
         self.ticks = clock::ticks();
         let ticks = self.ticks.wrapping_sub(started);
-        self.stats().ran(number, ticks, errors != 0, self.config.latency_tracking);
-        if errors != 0 {
-            self.stats().error(reply.error_code_at(self.command_mark).unwrap_or("ERR"));
+        // Errors inside the reply of an EXEC are those of its commands, which have been counted.
+        let code = if errors != 0 { reply.error_code_at(self.command_mark) } else { None };
+        self.stats().ran(number, ticks, code.is_some(), self.config.latency_tracking);
+        if let Some(code) = code {
+            self.stats().error(code);
         }
         let reply_bytes = reply.len_since(self.command_mark) as u64;
         self.after_reply(connection, reply);
         let cost = Cost { ticks, request_bytes: self.command_bytes, reply_bytes };
-        (self.commandlog.wants(cost) || ticks >= self.latency_ticks).then_some(cost)
+        self.is_noteworthy(cost).then_some(cost)
+    }
+
+    /// Whether SLOWLOG, COMMANDLOG or LATENCY is to tell about a command.
+    #[inline]
+    pub(crate) fn is_noteworthy(&self, cost: Cost) -> bool {
+        self.commandlog.wants(cost) || cost.ticks >= self.latency_ticks
     }
 
     /// A command was slow or large: SLOWLOG, COMMANDLOG and LATENCY tell about it.
     #[cold]
-    fn remember(&mut self, connection: &Connection, number: usize, cost: Cost, args: Args<'_>) {
+    pub(crate) fn remember(&mut self, client: &Client, number: usize, cost: Cost, args: Args<'_>) {
         let shared = self.shared;
         let flags = shared.table.all().find(|entry| entry.number == number).map(|entry| entry.spec.flags);
         if cost.ticks >= self.latency_ticks {
@@ -213,13 +231,10 @@ impl Worker {
             let name = if fast { "fast-command" } else { "command" };
             shared.latency.add(name, self.now_ms / 1000, clock::ticks_to_ns(cost.ticks) / 1_000_000);
         }
-        // EXEC is remembered as a whole: its commands run as one.
-        if flags.is_some_and(|flags| flags.has(Flags::SKIP_COMMANDLOG))
-            && !args[0].eq_ignore_ascii_case(b"exec")
-        {
+        if flags.is_some_and(|flags| flags.has(Flags::SKIP_COMMANDLOG)) {
             return;
         }
-        self.commandlog.remember(cost, args, &connection.client, self.now_ms, &shared.commandlog_numbers);
+        self.commandlog.remember(cost, args, client, self.now_ms, &shared.commandlog_numbers);
     }
 
     /// CLIENT REPLY: drops the reply of a command that its client does not want.
@@ -235,6 +250,17 @@ impl Worker {
         }
         reply.proto = connection.client.proto;
     }
+}
+
+/// A command for which its connection waited.
+struct Late {
+    number: usize,
+    /// `clock::ticks` when the wait began.
+    started: u64,
+    /// Error replies that it wrote.
+    errors: u64,
+    /// Its words, unless the connection has kept them.
+    words: Option<OwnedArgs>,
 }
 
 fn is_http(args: Args<'_>) -> bool {
@@ -263,28 +289,41 @@ impl Worker {
         let mut reply = self.take_reply(&connection);
         self.command_mark = reply.mark();
         let errors = reply.errors;
-        let mut kept = None;
-        let flow = match &task.work {
+        let mut words = None;
+        let mut flow = match task.work {
             Work::Transaction(..) => transaction::finished(self, &mut connection, task, &mut reply),
             Work::Watch { .. } => transaction::watching(&mut connection, task, &mut reply),
-            _ => {
+            Work::Command(queued, _) | Work::Walk(queued, ..) => {
                 reply.append(&mut task.reply);
-                kept = Some(task);
-                if connection.remaining.is_some() {
-                    // A command of the connection itself inside EXEC had keys (MEMORY USAGE): the rest follows.
-                    transaction::go_on(self, &mut connection, &mut reply)
-                } else {
-                    Flow::Done
-                }
+                words = Some(queued.args);
+                Flow::Done
             }
+            Work::Unwatch(_) => panic!("nobody waits for an UNWATCH"),
         };
-        self.command_bytes = 0;
-        let cost = self.settle(&mut connection, number, ticks, reply.errors - errors, flow, &mut reply);
-        if let Some(cost) = cost
-            && let Some(Work::Command(queued, _) | Work::Walk(queued, ..)) =
-                kept.as_ref().map(|task| &task.work)
-        {
-            self.remember(&connection, number, cost, queued.args.as_args());
+        if flow == Flow::Done && connection.remaining.is_some() {
+            // A command of the connection itself inside EXEC had keys (MEMORY USAGE): the rest follows.
+            flow = transaction::go_on(self, &mut connection, &mut reply);
+        }
+        let errors = reply.errors - errors;
+        self.settle_late(connection, Late { number, started: ticks, errors, words }, flow, reply);
+    }
+
+    /// After a command has run for which its connection waited, or a part of one that waits again.
+    fn settle_late(&mut self, mut connection: Box<Connection>, late: Late, flow: Flow, mut reply: Reply) {
+        if flow != Flow::Wait {
+            let words = connection.late.take().map(|words| *words).or(late.words);
+            // Only an EXEC comes here without its words.
+            let words = words.unwrap_or_else(|| OwnedArgs::from_words(["EXEC"]));
+            let args = words.as_args();
+            self.command_bytes = wire_bytes(args);
+            let Late { number, started, errors, .. } = late;
+            if let Some(cost) = self.settle(&mut connection, number, started, errors, flow, &mut reply) {
+                self.remember(&connection.client, number, cost, args);
+            }
+            if self.shared.monitors.load(Ordering::Relaxed) != 0 && args[0].eq_ignore_ascii_case(b"exec") {
+                let entry = self.shared.table.find(b"exec").expect("EXEC is a command");
+                crate::monitor::feed(self, &connection.client, entry, args);
+            }
         }
         self.go_on(connection, reply);
     }
@@ -305,17 +344,14 @@ impl Worker {
         let mut reply = self.take_reply(&connection);
         self.command_mark = reply.mark();
         let errors = reply.errors;
-        let finish = gathering.finish;
-        let answers = gathering.answers;
+        let Gathering { answers, finish, started, .. } = *gathering;
         let mut flow = self.with_cx(&mut connection, |cx| finish(cx, answers, &mut reply));
         if flow == Flow::Done && connection.remaining.is_some() {
             flow = transaction::go_on(self, &mut connection, &mut reply);
         }
         let number = usize::from(connection.client.last_command.unwrap_or_default());
-        self.command_bytes = 0;
-        // Its words are gone, and most of the time was that of other threads: it is not remembered.
-        let _ = self.settle(&mut connection, number, clock::ticks(), reply.errors - errors, flow, &mut reply);
-        self.go_on(connection, reply);
+        let errors = reply.errors - errors;
+        self.settle_late(connection, Late { number, started, errors, words: None }, flow, reply);
     }
 
     /// Sends a reply that came late and runs what the connection has gathered meanwhile.

@@ -8,25 +8,28 @@ use command::Flags;
 use resp::Args;
 use router::table::Entry;
 
-use crate::connection::Connection;
+use crate::client::{Client, ReplyMode};
+use crate::commandlog::is_secret;
 use crate::shared::Message;
 use crate::worker::{Cx, SessionRun, Worker};
 
 /// Shows a command to the MONITOR clients of all threads. Only called while there are any.
-pub(crate) fn feed(worker: &Worker, connection: &Connection, entry: &Entry<SessionRun>, args: Args<'_>) {
+///
+/// A connection's own reply is written before a message can come back to it, so that a client sees the reply first, then the line.
+#[cold]
+pub(crate) fn feed(worker: &Worker, client: &Client, entry: &Entry<SessionRun>, args: Args<'_>) {
     if entry.spec.flags.any(Flags::SKIP_MONITOR.with(Flags::ADMIN)) {
         return;
     }
-    let line = line(worker, connection, args);
+    let line = line(client, args);
     for thread in 0..worker.threads() {
         worker.shared.send(thread, Message::Monitored(Arc::clone(&line)));
     }
 }
 
 /// `1700000000.123456 [0 127.0.0.1:50000] "SET" "a" "1"`
-fn line(worker: &Worker, connection: &Connection, args: Args<'_>) -> Arc<[u8]> {
+fn line(client: &Client, args: Args<'_>) -> Arc<[u8]> {
     let now_us = reactor::clock::unix_us();
-    let client = &connection.client;
     let address = if client.addresses.unix_socket {
         format!("unix:{}", client.addresses.peer.trim_end_matches(":0"))
     } else {
@@ -36,15 +39,9 @@ fn line(worker: &Worker, connection: &Connection, args: Args<'_>) -> Arc<[u8]> {
     write!(text, "+{}.{:06} [{} {address}]", now_us / 1_000_000, now_us % 1_000_000, client.db)
         .expect("a string takes any text");
     let mut line = text.into_bytes();
-    let secret =
-        worker.shared.table.find(&args[0]).is_some_and(|entry| matches!(entry.spec.name, "AUTH" | "HELLO"));
     for (index, word) in args.iter().enumerate() {
         line.push(b' ');
-        if secret && index > 0 {
-            line.extend_from_slice(b"\"(redacted)\"");
-        } else {
-            stdx::quote::repr(word, &mut line);
-        }
+        stdx::quote::repr(if is_secret(args, index) { b"(redacted)" } else { word }, &mut line);
     }
     line.extend_from_slice(b"\r\n");
     line.into()
@@ -54,7 +51,9 @@ fn line(worker: &Worker, connection: &Connection, args: Args<'_>) -> Arc<[u8]> {
 pub(crate) fn show(worker: &mut Worker, line: &[u8]) {
     let ids: Vec<_> = worker
         .connections()
-        .filter(|connection| connection.client.monitor)
+        // Between two replies of an EXEC there is no place for a line of another kind.
+        .filter(|connection| connection.client.monitor && connection.remaining.is_none())
+        .filter(|connection| connection.client.reply_mode != ReplyMode::Off)
         .map(|connection| connection.reactor_id)
         .collect();
     for id in ids {
@@ -67,7 +66,8 @@ pub(crate) fn show(worker: &mut Worker, line: &[u8]) {
     }
 }
 
-/// The client sees the commands of all clients from now on.
+/// The client sees the commands of all clients from now on. Whoever has read its `+OK` and then sends a command on another connection
+/// finds it shown: the two sockets order this count before that command.
 pub(crate) fn begin(cx: &mut Cx<'_>) {
     if !cx.client.monitor {
         cx.client.monitor = true;

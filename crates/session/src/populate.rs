@@ -1,5 +1,7 @@
 //! DEBUG POPULATE: fills a database with keys for tests and measurements. Every thread makes its share in slices between its other work, so
-//! that clients are served meanwhile; keys that exist stay as they are.
+//! that clients are served meanwhile; keys that exist stay as they are. When the connection that asked is broken or killed, the work ends.
+
+use std::sync::Weak;
 
 use reactor::clock;
 use resp::Reply;
@@ -41,6 +43,8 @@ pub struct Populate {
     rng: Rng,
     /// Who waits for the end.
     asker: Ticket,
+    /// Whether it still waits.
+    awaited: Weak<()>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -49,10 +53,11 @@ pub struct Populate {
 pub type Outcome = Option<&'static str>;
 
 impl Populate {
-    pub fn new(wanted: Wanted, thread: u16, threads: u16, asker: Ticket) -> Self {
+    pub fn new(wanted: Wanted, thread: u16, threads: u16, asker: (Ticket, Weak<()>)) -> Self {
+        let (asker, awaited) = asker;
         let rng = Rng::new(u64::from(thread));
         let (key, value) = (Vec::new(), Vec::new());
-        Self { wanted, next: u64::from(thread), step: u64::from(threads), rng, asker, key, value }
+        Self { wanted, next: u64::from(thread), step: u64::from(threads), rng, asker, awaited, key, value }
     }
 
     fn prepare(&mut self) {
@@ -85,7 +90,7 @@ pub(crate) fn slice(worker: &mut Worker) {
     let started_us = clock::monotonic_us();
     while clock::monotonic_us() - started_us < SLICE_US {
         for _ in 0..STEP {
-            if job.next >= job.wanted.count {
+            if job.next >= job.wanted.count || job.awaited.strong_count() == 0 {
                 return finish(worker, &job, None);
             }
             job.prepare();

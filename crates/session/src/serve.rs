@@ -143,6 +143,7 @@ fn run_thread(
         published: Arc::clone(&shared.published),
         hints: Arc::clone(&shared.hints),
         now_ms: clock::unix_ms(),
+        ticks: clock::ticks,
         touch: true,
         journaling: false,
     };

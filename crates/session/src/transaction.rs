@@ -4,6 +4,8 @@
 //! there: atomic and isolated. Commands about the connection or the server (PING, CLIENT, CONFIG ...) run afterwards on the
 //! connection's own thread; the replies are put together in the order of the queue.
 
+use std::sync::atomic::Ordering;
+
 use command::{Categories, Command, CommandError, Flags, Group, KeyFlags, KeySpec, Spec};
 use reactor::clock;
 use resp::{Args, Mark, OwnedArgs, Reply};
@@ -12,6 +14,7 @@ use router::table::{Entry, Run};
 use router::task::{Outcome, Queued, Task, Watched, WatchedKey, Work};
 
 use crate::client::{QueuedCommand, Transaction};
+use crate::commandlog::{Cost, wire_bytes};
 use crate::connection::{Connection, Waiting};
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 
@@ -220,6 +223,23 @@ impl Cx<'_> {
         self.go_on(reply)
     }
 
+    /// After a command of an EXEC: it is counted, remembered and shown as any other.
+    fn count(&mut self, entry: &Entry<SessionRun>, args: Args<'_>, ticks: u64, mark: Mark, reply: &Reply) {
+        let worker = &mut *self.worker;
+        let code = reply.error_code_at(mark);
+        worker.stats().ran(entry.number, ticks, code.is_some(), worker.config.latency_tracking);
+        if let Some(code) = code {
+            worker.stats().error(code);
+        }
+        let cost = Cost { ticks, request_bytes: wire_bytes(args), reply_bytes: reply.len_since(mark) as u64 };
+        if worker.is_noteworthy(cost) {
+            worker.remember(self.client, entry.number, cost, args);
+        }
+        if worker.shared.monitors.load(Ordering::Relaxed) != 0 {
+            crate::monitor::feed(worker, self.client, entry, args);
+        }
+    }
+
     /// Writes the replies of the rest of an EXEC.
     fn go_on(&mut self, reply: &mut Reply) -> Flow {
         let shared = self.worker.shared;
@@ -233,43 +253,41 @@ impl Cx<'_> {
             let args = command.args.clone();
             let entry = shared.table.resolve(args.as_args()).expect("only commands of the table are queued");
             remaining.next += 1;
-            let (mark, errors) = (reply.mark(), reply.errors);
+            let mark = reply.mark();
             match &entry.run {
-                Run::Data(_) => remaining.take_reply(reply),
+                Run::Data(_) => {
+                    let ticks = remaining.take_reply(reply);
+                    self.count(entry, args.as_args(), ticks, mark, reply);
+                }
                 Run::Session(run) => {
+                    let started = clock::ticks();
                     let step = run(self, args.as_args(), reply).unwrap_or_else(|error| {
                         reply.truncate_to(mark);
                         reply.error(error.text());
                         Flow::Done
                     });
+                    let ticks = clock::ticks().wrapping_sub(started);
+                    self.count(entry, args.as_args(), ticks, mark, reply);
                     match step {
-                        Flow::Wait => {
-                            self.worker.stats().ran(entry.number, 0, false, false);
-                            return Flow::Wait;
-                        }
+                        Flow::Wait => return Flow::Wait,
                         Flow::Close => flow = Flow::Close,
                         Flow::Done => {}
                     }
                 }
-            }
-            // Its time is part of EXEC's; its errors are its own, not EXEC's.
-            let failed = reply.errors != errors;
-            self.worker.stats().ran(entry.number, 0, failed, false);
-            if failed {
-                self.worker.stats().error(reply.error_code_at(mark).unwrap_or("ERR"));
-                reply.errors = errors;
             }
         }
     }
 }
 
 impl Remaining {
-    /// Appends the reply of the next data command.
-    fn take_reply(&mut self, reply: &mut Reply) {
+    /// Appends the reply of the next data command. How long that ran, in ticks.
+    fn take_reply(&mut self, reply: &mut Reply) -> u64 {
         let task = self.task.as_ref().expect("data commands have run in a task");
-        let from = self.data_done.checked_sub(1).map_or(Mark::default(), |before| task.ends[before]);
-        reply.append_between(&task.reply, from, task.ends[self.data_done]);
+        let from = self.data_done.checked_sub(1).map_or(Mark::default(), |before| task.ends[before].mark);
+        let end = task.ends[self.data_done];
+        reply.append_between(&task.reply, from, end.mark);
         self.data_done += 1;
+        end.ticks
     }
 }
 

@@ -66,8 +66,14 @@ impl Cx<'_> {
             shared
                 .send(thread, Message::Question(Question { ask: Arc::clone(&ask), from: Some(self.ticket) }));
         }
-        let gathering = Gathering { answers: Vec::new(), missing: shared.peers.len(), finish };
+        let gathering =
+            Gathering { answers: Vec::new(), missing: shared.peers.len(), finish, started: clock::ticks() };
         self.wait_for(Waiting::Answers(Box::new(gathering)))
+    }
+
+    /// Whether the command runs inside an EXEC.
+    pub(crate) fn in_exec(&self) -> bool {
+        self.remaining.is_some()
     }
 
     /// The connection waits; at most once per command.

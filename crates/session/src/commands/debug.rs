@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use command::{Begin, Command, CommandError, Effect, Find, KeyFlags, KeySpec};
+use reactor::clock;
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::StringRef;
@@ -11,6 +12,8 @@ use shard::plan::Plan;
 
 use super::{ADMIN, help, memory, on_keys, row};
 use crate::broadcast::{Answer, Gathering, Question, answers_as};
+use crate::client::Client;
+use crate::config::Access;
 use crate::connection::Waiting;
 use crate::populate::{self, Outcome, Populate, Wanted};
 use crate::shared::Message;
@@ -27,12 +30,14 @@ const KEYS: &[KeySpec] = &[KeySpec {
 }];
 
 const HELP: &[&str] = &[
+    "ERROR <text> -- answer with this error.",
+    "LOG <text> -- write a line into the server's log.",
     "MEMORY-MAP -- how the arena is used: pages by owner and size.",
     "OBJECT <key> -- how a value is kept.",
     "POPULATE <count> [<prefix>] [<size>] [RAND] [TYPE string] [EXPIRE <from> <to>] -- make keys <prefix>:0, <prefix>:1, ...",
     "    with values of <size> bytes, random ones with RAND, that expire after <from> to <to> seconds. What exists stays.",
     "SET-ACTIVE-EXPIRE <0|1> -- end or begin the expiry of keys that nobody asks for.",
-    "SLEEP <seconds> -- stop the thread of this connection for a while.",
+    "SLEEP <seconds> -- stop the server, all of its threads, for a while.",
     "STRINGMATCH-LEN <length> <pattern> -- whether a pattern matches so many letters a.",
 ];
 
@@ -41,10 +46,15 @@ const NOT_ALLOWED: CommandError = CommandError::fixed(
      otherwise you need to set this option in the configuration file, and then restart the server.",
 );
 
+/// Whether a client may use DEBUG. Asked before the command is queued by MULTI, too.
+pub(crate) fn check_allowed(access: Access, client: &Client) -> Result<(), CommandError> {
+    if access.allows(client.addresses.loopback) { Ok(()) } else { Err(NOT_ALLOWED) }
+}
+
+const NOTHING_SAVED: CommandError =
+    CommandError::fixed("ERR Darter persists nothing yet: there is nothing to load the data from again");
+
 fn debug(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    if !cx.worker.config.enable_debug_command.allows(cx.client.addresses.loopback) {
-        return Err(NOT_ALLOWED);
-    }
     match (args[1].to_ascii_lowercase().as_slice(), args.len()) {
         (b"help", 2) => help(reply, "DEBUG", HELP),
         (b"memory-map", 2) => {
@@ -57,7 +67,14 @@ fn debug(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
         (b"set-active-expire", 3) => {
             Ok(set_active_expire(cx, stdx::num::parse_i64(&args[2]).unwrap_or(0) != 0))
         }
-        (b"sleep", 3) => sleep(&args[2], reply),
+        (b"sleep", 3) => Ok(sleep(cx, &args[2])),
+        (b"error", 3) => Ok(error(&args[2], reply)),
+        (b"log", 3) => {
+            log::warn!("DEBUG LOG: {}", String::from_utf8_lossy(&args[2]));
+            reply.ok();
+            Ok(Flow::Done)
+        }
+        (b"reload" | b"loadaof" | b"restart" | b"crash-and-recover", _) => Err(NOTHING_SAVED),
         (b"stringmatch-len", 4) => stringmatch(args, reply),
         _ => {
             let word = String::from_utf8_lossy(&args[1]);
@@ -97,11 +114,27 @@ fn object(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect
     Ok(Effect::None)
 }
 
-fn sleep(word: &[u8], reply: &mut Reply) -> Result<Flow, CommandError> {
+/// The one question that blocks, because that is what is asked for.
+fn sleep(cx: &mut Cx<'_>, word: &[u8]) -> Flow {
     let seconds = stdx::num::parse_f64(word).filter(|seconds| (0.0..1e9).contains(seconds)).unwrap_or(0.0);
-    std::thread::sleep(Duration::from_secs_f64(seconds));
+    let ask = Arc::new(move |_: &mut Worker| {
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        Box::new(()) as Answer
+    });
+    cx.broadcast(ask, Box::new(done))
+}
+
+fn done(_: &mut Cx<'_>, _: Vec<Answer>, reply: &mut Reply) -> Flow {
     reply.ok();
-    Ok(Flow::Done)
+    Flow::Done
+}
+
+fn error(text: &[u8], reply: &mut Reply) -> Flow {
+    // An error is one line.
+    let line: Vec<u8> =
+        text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
+    reply.error_bytes(&line);
+    Flow::Done
 }
 
 fn stringmatch(args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
@@ -117,13 +150,7 @@ fn set_active_expire(cx: &mut Cx<'_>, on: bool) -> Flow {
         worker.background.expiry_off = !on;
         Box::new(()) as Answer
     });
-    cx.broadcast(
-        ask,
-        Box::new(|_, _, reply| {
-            reply.ok();
-            Flow::Done
-        }),
-    )
+    cx.broadcast(ask, Box::new(done))
 }
 
 /// `POPULATE count [prefix] [size] [RAND] [TYPE string] [EXPIRE from to]`
@@ -187,8 +214,11 @@ fn start_populating(cx: &mut Cx<'_>, args: Args<'_>) -> Result<Flow, CommandErro
     }
     let shared = cx.worker.shared;
     let asker = cx.ticket;
+    // Lives in what the connection waits with: when that goes, every thread's share ends.
+    let awaited = Arc::new(());
+    let watched = Arc::downgrade(&awaited);
     let ask = Arc::new(move |worker: &mut Worker| {
-        let job = Populate::new(wanted.clone(), worker.id(), worker.threads(), asker);
+        let job = Populate::new(wanted.clone(), worker.id(), worker.threads(), (asker, watched.clone()));
         worker.background.populating.push_back(job);
         Box::new(()) as Answer
     });
@@ -196,11 +226,13 @@ fn start_populating(cx: &mut Cx<'_>, args: Args<'_>) -> Result<Flow, CommandErro
         // Each answers when its share is done, not when it has taken the question.
         shared.send(thread, Message::Question(Question { ask: ask.clone(), from: None }));
     }
-    let finish = Box::new(|_: &mut Cx<'_>, answers: Vec<Answer>, reply: &mut Reply| {
+    let finish = Box::new(move |_: &mut Cx<'_>, answers: Vec<Answer>, reply: &mut Reply| {
+        drop(awaited);
         populate::reply(answers_as::<Outcome>(answers), reply);
         Flow::Done
     });
-    let gathering = Gathering { answers: Vec::new(), missing: shared.peers.len(), finish };
+    let gathering =
+        Gathering { answers: Vec::new(), missing: shared.peers.len(), finish, started: clock::ticks() };
     Ok(cx.wait_for(Waiting::Answers(Box::new(gathering))))
 }
 

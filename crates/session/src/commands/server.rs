@@ -27,7 +27,7 @@ pub const ROWS: &[Command<SessionRun>] = &[
     row("LOLWUT", "Draws something.", "5.0.0", -1, Flags::READONLY.with(Flags::FAST), lolwut)
         .syntax("[VERSION=version:integer]"),
     row("MODULE", "Commands about modules.", "4.0.0", -2, Flags::NONE, module_help).with(MODULE),
-    row("MONITOR", "Shows every command as it is about to run.", "1.0.0", 1, ADMIN, monitor),
+    row("MONITOR", "Shows every command of every client.", "1.0.0", 1, ADMIN, monitor),
     row(
         "REPLICAOF",
         "Makes the server a replica of another, or ends that.",
@@ -94,8 +94,14 @@ fn lastsave(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow,
 }
 
 fn monitor(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    monitor::begin(cx);
-    reply.ok();
+    if cx.in_exec() {
+        return Err(CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    // A second MONITOR has no answer, as in Valkey.
+    if !cx.client.monitor {
+        monitor::begin(cx);
+        reply.ok();
+    }
     Ok(Flow::Done)
 }
 
