@@ -1,7 +1,7 @@
 //! A server process for a test: started on a free port of 127.0.0.1 with a folder of its own, ended when dropped.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::fail::Result;
 use crate::shell;
-use crate::wire::{Client, Value};
+use crate::wire::Client;
 
 /// A server that does not answer PING after this long has not started.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -116,11 +116,13 @@ impl Server {
                 return Err(format!("ended at once: {status}").into());
             }
             match TcpStream::connect(self.address) {
-                Ok(stream) => {
-                    drop(stream);
-                    let reply = Client::connect(self.address)?.call(&["PING"])?;
-                    let loading = matches!(&reply, Value::Error(e) if e.starts_with(b"LOADING"));
-                    if !loading && reply != Value::Closed {
+                Ok(mut stream) => {
+                    // Until the server has closed it: what follows must not find this client in CLIENT LIST.
+                    let mut replies = Vec::new();
+                    stream.set_read_timeout(Some(START_TIMEOUT))?;
+                    stream.write_all(b"PING\r\nQUIT\r\n")?;
+                    stream.read_to_end(&mut replies)?;
+                    if !replies.is_empty() && !replies.starts_with(b"-LOADING") {
                         return Ok(());
                     }
                 }
