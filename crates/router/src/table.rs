@@ -40,7 +40,8 @@ pub struct Table<S: 'static> {
 const NAME_LEN_MAX: usize = 32;
 
 impl<S: Copy> Table<S> {
-    /// Builds the table from the data rows and the session rows. Two rows of one name are our own bug.
+    /// Builds the table from the data rows and the session rows. Two rows of one name are our own bug, unless both are containers: then
+    /// some subcommands look at keys and others do not (MEMORY), and the container has them all, in the order of their names.
     pub fn new(data: &[&'static [Command<Plan>]], session: &[&'static [Command<S>]]) -> Self {
         let mut table = Self { entries: Vec::new(), slots: vec![0; 1024], count: 0 };
         for row in data.iter().flat_map(|family| family.iter()) {
@@ -48,8 +49,15 @@ impl<S: Copy> Table<S> {
             table.add(entry);
         }
         for row in session.iter().flat_map(|family| family.iter()) {
-            let entry = table.entry(row, None, |run| Run::Session(*run));
-            table.add(entry);
+            let mut entry = table.entry(row, None, |run| Run::Session(*run));
+            match table.entries.iter_mut().find(|known| known.spec.name == entry.spec.name) {
+                Some(known) if !known.subcommands.is_empty() && !entry.subcommands.is_empty() => {
+                    known.subcommands.append(&mut entry.subcommands);
+                    known.subcommands.sort_by_key(|sub| sub.spec.name);
+                    known.run = entry.run;
+                }
+                _ => table.add(entry),
+            }
         }
         assert!(table.entries.len() * 2 <= table.slots.len(), "the command table needs more slots");
         table

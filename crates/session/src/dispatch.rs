@@ -301,7 +301,7 @@ impl Worker {
             Work::Unwatch(_) => panic!("nobody waits for an UNWATCH"),
         };
         if flow == Flow::Done && connection.remaining.is_some() {
-            // A command of the connection itself inside EXEC had keys (MEMORY USAGE): the rest follows.
+            // A command of the connection itself inside EXEC had keys (DEBUG OBJECT): the rest follows.
             flow = transaction::go_on(self, &mut connection, &mut reply);
         }
         let errors = reply.errors - errors;

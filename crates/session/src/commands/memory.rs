@@ -1,12 +1,10 @@
-//! MEMORY: what the server and single keys occupy.
+//! MEMORY: what the server occupies. MEMORY USAGE, which looks at a key, is a data command and stands in `commands`.
 
-use command::{Begin, Command, CommandError, Effect, Find, Flags, KeyFlags, KeySpec, Spec};
+use command::{Command, CommandError, Flags};
 use resp::{Args, Reply};
-use shard::exec::Exec;
-use shard::plan::Plan;
 use stdx::human;
 
-use super::{QUIET, help, on_keys, row};
+use super::{QUIET, help, row};
 use crate::info::MemoryFigures;
 use crate::worker::{Cx, Flow, SessionRun};
 
@@ -18,13 +16,6 @@ const INDEX_BYTES_PER_ENTRY: usize = 9;
 pub const ROWS: &[Command<SessionRun>] =
     &[row("MEMORY", "Commands about memory.", "4.0.0", -2, Flags::NONE, show_help).with(SUBCOMMANDS)];
 
-const KEYS: &[KeySpec] = &[KeySpec {
-    begin: Begin::Index(2),
-    find: Find::Range { last: 0, step: 1, limit: 0 },
-    flags: KeyFlags::RO,
-    notes: "",
-}];
-
 const SUBCOMMANDS: &[Command<SessionRun>] = &[
     row("DOCTOR", "Tells what is unusual about memory, in words.", "4.0.0", 2, Flags::NONE, doctor)
         .tips(VARYING),
@@ -34,14 +25,7 @@ const SUBCOMMANDS: &[Command<SessionRun>] = &[
     row("PURGE", "Returns free memory to the system.", "4.0.0", 2, Flags::LOADING, purge)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     row("STATS", "Shows figures about memory.", "4.0.0", 2, Flags::NONE, stats).tips(VARYING),
-    Command::new(
-        Spec { keys: KEYS, ..row("USAGE", USAGE, "4.0.0", -3, Flags::READONLY, usage).spec },
-        usage as SessionRun,
-    )
-    .syntax("key:key#0 [SAMPLES=count:integer]"),
 ];
-
-const USAGE: &str = "Tells the bytes that a key and its value occupy.";
 
 const HELP: &[&str] = &[
     "DOCTOR -- what is unusual about memory, in words.",
@@ -204,26 +188,4 @@ fn write_values(values: &[(&str, Value)], reply: &mut Reply) {
             Value::Double(value) => reply.double(*value),
         }
     }
-}
-
-fn usage(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    match args.len() {
-        3 => {}
-        // Nothing here needs sampling: what a value occupies is known.
-        5 if args[3].eq_ignore_ascii_case(b"samples") => match stdx::num::parse_i64(&args[4]) {
-            None => return Err(CommandError::NOT_AN_INTEGER),
-            Some(count) if count < 0 => return Err(CommandError::SYNTAX),
-            Some(_) => {}
-        },
-        _ => return Err(CommandError::SYNTAX),
-    }
-    Ok(on_keys(cx, &Plan::Keys(usage_of_key), KEYS, args, reply))
-}
-
-fn usage_of_key(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    match cx.peek(cx.key(args, 2)) {
-        None => reply.null(),
-        Some(entry) => reply.int((entry.size() + INDEX_BYTES_PER_ENTRY) as i64),
-    }
-    Ok(Effect::None)
 }
