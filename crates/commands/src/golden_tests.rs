@@ -22,7 +22,8 @@ enum Value {
 fn replies_are_those_of_the_reference_server() {
     let mut replies = 0;
     let mut differences = Vec::new();
-    for row in FAMILIES.iter().copied().flatten() {
+    // Most of MEMORY is about the server, which only `cargo xtask golden` has.
+    for row in FAMILIES.iter().copied().flatten().filter(|row| row.spec.name != "MEMORY") {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
         let path = path.join(row.spec.group.name()).join(format!("{}.txt", row.spec.name.to_lowercase()));
         replies += play(&path, &mut differences);
