@@ -28,6 +28,16 @@ pub enum Program {
 }
 
 impl Program {
+    /// What a command line asks for: the reference with `--reference`, else Darter; and the words that are no options, to choose cases by.
+    pub fn chosen(words: &[String]) -> Result<(Self, Vec<&String>)> {
+        let program = if words.iter().any(|word| word == "--reference") {
+            Self::reference().ok_or("no valkey-server and no redis-server on PATH")?
+        } else {
+            Self::darter()?
+        };
+        Ok((program, words.iter().filter(|word| !word.starts_with("--")).collect()))
+    }
+
     /// Darter as end-to-end tests want it (profile `ci`: fast to build, with assertions), built now unless `DARTER` names one.
     pub fn darter() -> Result<Self> {
         Self::darter_of_profile("ci")

@@ -11,7 +11,7 @@ use command::{CommandError, Effect, KeySpec};
 use resp::{Args, Mark, OwnedArgs, Reply};
 use shard::ShardId;
 use shard::data::{Counters, ShardData};
-use shard::exec::{Exec, Held};
+use shard::exec::Held;
 use shard::latch::{Busy, Duty, Shards, Submitted, Visit};
 use shard::plan::{Plan, Run, Walk, WalkStart, WalkStep};
 use stdx::rng::Rng;
@@ -124,20 +124,9 @@ impl Engine {
         let mark = reply.mark();
         let entered = shards.with_one(shard, duty, |data| {
             let published = &surroundings.published;
-            let mut cx = Exec {
-                now_ms: surroundings.now_ms,
-                db: call.db,
-                layout: surroundings.layout,
-                settings: &surroundings.settings,
-                rng,
-                counters,
-                touch: surroundings.touch,
-                journaling: surroundings.journaling,
-                hint: call.hint,
-                elsewhere: false,
-                keys_published: &|db| published.keys(db),
-                held: Held::One(shard, data),
-            };
+            let keys_published = |db| published.keys(db);
+            let mut cx = surroundings.exec(call.db, rng, counters, &keys_published, Held::One(shard, data));
+            cx.hint = call.hint;
             let result = run(&mut cx, call.args, reply);
             let (elsewhere, journaling) = (cx.elsewhere, cx.journaling);
             let data = cx.shard(shard);
@@ -164,20 +153,9 @@ impl Engine {
         let mark = reply.mark();
         let entered = shards.with_several(ids, duty, |entered| {
             let published = &surroundings.published;
-            let mut cx = Exec {
-                now_ms: surroundings.now_ms,
-                db: call.db,
-                layout: surroundings.layout,
-                settings: &surroundings.settings,
-                rng,
-                counters,
-                touch: surroundings.touch,
-                journaling: surroundings.journaling,
-                hint: None,
-                elsewhere: false,
-                keys_published: &|db| published.keys(db),
-                held: Held::Several(entered.reborrow()),
-            };
+            let keys_published = |db| published.keys(db);
+            let mut cx =
+                surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
             let result = run(&mut cx, call.args, reply);
             let elsewhere = cx.elsewhere || matches!(call.plan, Plan::Every(_));
             for (id, data) in entered.iter_mut() {
@@ -204,20 +182,8 @@ impl Engine {
         let mark = reply.mark();
         let Self { surroundings, rng, counters, .. } = self;
         let published = &surroundings.published;
-        let mut cx = Exec {
-            now_ms: surroundings.now_ms,
-            db: call.db,
-            layout: surroundings.layout,
-            settings: &surroundings.settings,
-            rng,
-            counters,
-            touch: surroundings.touch,
-            journaling: surroundings.journaling,
-            hint: None,
-            elsewhere: false,
-            keys_published: &|db| published.keys(db),
-            held: Held::None,
-        };
+        let keys_published = |db| published.keys(db);
+        let mut cx = surroundings.exec(call.db, rng, counters, &keys_published, Held::None);
         match run(&mut cx, call.args, reply) {
             Ok(_) => Ran::Done,
             Err(error) => fail(reply, mark, &error),

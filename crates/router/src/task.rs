@@ -162,8 +162,13 @@ impl Task {
         };
         let published = &self.surroundings.published;
         let keys_published = |db| published.keys(db);
-        let mut cx =
-            exec(&self.surroundings, &mut self.rng, &mut self.counters, &keys_published, entered.reborrow());
+        let mut cx = self.surroundings.exec(
+            0,
+            &mut self.rng,
+            &mut self.counters,
+            &keys_published,
+            Held::Several(entered.reborrow()),
+        );
         cx.db = queued.db;
         let args = queued.args.as_args();
         let mark = self.reply.mark();
@@ -200,8 +205,13 @@ impl Task {
                 return Outcome::Aborted;
             }
         }
-        let mut cx =
-            exec(&self.surroundings, &mut self.rng, &mut self.counters, &keys_published, entered.reborrow());
+        let mut cx = self.surroundings.exec(
+            0,
+            &mut self.rng,
+            &mut self.counters,
+            &keys_published,
+            Held::Several(entered.reborrow()),
+        );
         let mut started = (self.surroundings.ticks)();
         for queued in commands.iter() {
             cx.db = queued.db;
@@ -295,26 +305,31 @@ fn has_changed(
         })
 }
 
-fn exec<'a>(
-    surroundings: &'a Surroundings,
-    rng: &'a mut Rng,
-    counters: &'a mut Counters,
-    keys_published: &'a dyn Fn(u16) -> u64,
-    entered: Entered<'a, ShardData>,
-) -> Exec<'a> {
-    Exec {
-        now_ms: surroundings.now_ms,
-        db: 0,
-        layout: surroundings.layout,
-        settings: &surroundings.settings,
-        rng,
-        counters,
-        touch: surroundings.touch,
-        journaling: surroundings.journaling,
-        hint: None,
-        elsewhere: false,
-        keys_published,
-        held: Held::Several(entered),
+impl Surroundings {
+    /// What a command function gets in database `db` with these shards held.
+    #[inline]
+    pub(crate) fn exec<'a>(
+        &'a self,
+        db: u16,
+        rng: &'a mut Rng,
+        counters: &'a mut Counters,
+        keys_published: &'a dyn Fn(u16) -> u64,
+        held: Held<'a>,
+    ) -> Exec<'a> {
+        Exec {
+            now_ms: self.now_ms,
+            db,
+            layout: self.layout,
+            settings: &self.settings,
+            rng,
+            counters,
+            touch: self.touch,
+            journaling: self.journaling,
+            hint: None,
+            elsewhere: false,
+            keys_published,
+            held,
+        }
     }
 }
 

@@ -80,13 +80,7 @@ const STARTS: &[Start] = &[
 
 /// Runs the command.
 pub fn run(words: &[String]) -> Result<Tally> {
-    let reference = words.iter().any(|word| word == "--reference");
-    let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
-    let program = if reference {
-        Program::reference().ok_or("no valkey-server and no redis-server on PATH")?
-    } else {
-        Program::darter()?
-    };
+    let (program, filters) = Program::chosen(words)?;
     Ok(run_filtered(&program, &|name| {
         filters.is_empty() || filters.iter().any(|f| name.contains(f.as_str()))
     }))
