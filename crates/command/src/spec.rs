@@ -103,6 +103,16 @@ pub enum Group {
     String,
     Transactions,
     Cluster,
+    List,
+    Set,
+    SortedSet,
+    Hash,
+    Stream,
+    Geo,
+    Bitmap,
+    Hyperloglog,
+    Pubsub,
+    Scripting,
 }
 
 impl Group {
@@ -114,6 +124,16 @@ impl Group {
             Self::String => "string",
             Self::Transactions => "transactions",
             Self::Cluster => "cluster",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "sorted-set",
+            Self::Hash => "hash",
+            Self::Stream => "stream",
+            Self::Geo => "geo",
+            Self::Bitmap => "bitmap",
+            Self::Hyperloglog => "hyperloglog",
+            Self::Pubsub => "pubsub",
+            Self::Scripting => "scripting",
         }
     }
 }

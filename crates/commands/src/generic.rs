@@ -553,12 +553,6 @@ fn ask<T>(cx: &mut Exec<'_>, key: Key<'_>, answer: impl FnOnce(Entry<'_>) -> T) 
     answer
 }
 
-/// The type of a value as TYPE and SCAN name it.
-fn type_name(entry: Entry<'_>) -> &'static str {
-    assert!(entry.string().is_some(), "there are no other types yet");
-    "string"
-}
-
 /// `WAIT numreplicas timeout`: there are no replicas.
 fn wait(_: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     parse_i64(&args[1]).ok_or(CommandError::NOT_AN_INTEGER)?;

@@ -56,11 +56,19 @@ pub enum Kind {
     Big = 3,
     /// A collection; the first byte of the value is its type.
     Collection = 4,
+    /// A collection with memory of its own: the value is its type byte and a [`crate::Large`], owned by the entry.
+    Large = 5,
     /// Not an entry: a block that belongs to another structure.
     Plain = 7,
 }
 
 impl Kind {
+    /// Whether the value is the address of something that the entry owns.
+    #[inline(always)]
+    pub(crate) fn owns(self) -> bool {
+        matches!(self, Kind::Big | Kind::Large)
+    }
+
     #[inline(always)]
     fn from_flags(flags: u8) -> Kind {
         match flags & KIND_MASK {
@@ -69,6 +77,7 @@ impl Kind {
             2 => Kind::Raw,
             3 => Kind::Big,
             4 => Kind::Collection,
+            5 => Kind::Large,
             7 => Kind::Plain,
             kind => panic!("an entry of kind {kind}"),
         }
@@ -277,14 +286,15 @@ impl<'a> EntryRef<'a> {
             Kind::Bytes | Kind::Raw => Some(self.value()),
             // SAFETY: the entry owns the big value and stays unchanged for `'a`, and so do the bytes of a value that is owned.
             Kind::Big => Some(unsafe { crate::big::borrow_raw(self.value()) }),
-            Kind::Integer | Kind::Collection | Kind::Plain => None,
+            Kind::Integer | Kind::Collection | Kind::Large | Kind::Plain => None,
         }
     }
 
-    /// Whether the entry is of [`Kind::Big`].
-    #[inline(always)]
-    pub(crate) fn is_big(self) -> bool {
-        self.flags() & KIND_MASK == Kind::Big as u8
+    /// The collection of an entry of [`Kind::Large`].
+    #[inline]
+    pub fn large(self) -> Option<&'a dyn crate::Large> {
+        // SAFETY: the entry owns the collection, which changes only through `&mut` of the heap.
+        (self.kind() == Kind::Large).then(|| unsafe { crate::large::borrow_raw(self.value()) })
     }
 
     /// A counted reference to the value of an entry of [`Kind::Big`].
@@ -367,10 +377,10 @@ impl<'a> EntryMut<'a> {
         unsafe { EntryRef::new(self.at) }
     }
 
-    /// The bytes of the value. Panics for a [`Kind::Big`], whose bytes are a reference.
+    /// The bytes of the value. Panics for a kind that owns something, whose bytes are an address.
     #[inline]
     pub fn value_mut(self) -> &'a mut [u8] {
-        assert!(self.view().kind() != Kind::Big, "a big value is changed through `Heap::with_big`");
+        assert!(!self.view().kind().owns(), "what an entry owns is changed through the heap");
         let layout = self.view().layout();
         // SAFETY: the entry holds that many bytes of value behind its key; `self` is the only view of them and is given up.
         unsafe { slice::from_raw_parts_mut(self.at.add(layout.key + layout.key_bytes), layout.value_bytes) }
@@ -402,14 +412,22 @@ impl<'a> EntryMut<'a> {
         true
     }
 
-    /// Changes what the value is; neither from nor to [`Kind::Big`], which owns something.
+    /// Changes what the value is; neither from nor to a kind that owns something.
     #[inline]
     pub fn set_kind(&mut self, kind: Kind) {
         let flags = self.view().flags();
         assert!(
-            self.view().kind() != Kind::Big && kind != Kind::Big && kind != Kind::Plain,
-            "big values change hands elsewhere"
+            !self.view().kind().owns() && !kind.owns() && kind != Kind::Plain,
+            "what an entry owns changes hands elsewhere"
         );
+        // SAFETY: every block starts with its flags; the heap's bits stay as they are.
+        unsafe { *self.at = flags & !KIND_MASK | kind as u8 };
+    }
+
+    /// Changes the kind of an entry whose owned value has been taken out.
+    #[inline]
+    pub(crate) fn forget_owned(&mut self, kind: Kind) {
+        let flags = self.view().flags();
         // SAFETY: every block starts with its flags; the heap's bits stay as they are.
         unsafe { *self.at = flags & !KIND_MASK | kind as u8 };
     }

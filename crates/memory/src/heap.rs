@@ -30,6 +30,7 @@ use crate::entry::{
     EntryMut, EntryParts, EntryRef, Kind, PLAIN_HEADER_BYTES, PREV_FREE, Shape, block_bytes, write_header,
 };
 use crate::handle::{GRANULE_BYTES, Handle};
+use crate::large::{self, LARGE_VALUE_BYTES, Large};
 use crate::pages::{ORDER_MAX, PAGE_BYTES, PageIndex};
 
 /// The longest block in a page: a quarter of the largest page. Longer ones get a run.
@@ -38,6 +39,8 @@ const BLOCK_GRANULES_MAX: usize = (16 << 10) / GRANULE_BYTES;
 const PAGES_PER_HEAP_MIN: u64 = 32;
 /// Pages given back at once when a heap is dropped, so that the arena's mutex is not held long.
 const GIVE_BATCH: usize = 64;
+/// Pages of a large collection that are freed at once with its entry; one that has more becomes an orphan.
+const RELEASE_PAGES_MAX: usize = 8;
 
 /// A heap; see the module's page. An empty one owns no memory.
 pub struct Heap {
@@ -52,9 +55,11 @@ pub struct Heap {
     pub(crate) page_bytes: u64,
     /// Bytes of the runs of long entries.
     run_bytes: u64,
-    /// Entries with a big value, and the bytes of those values.
-    bigs: u64,
-    big_bytes: u64,
+    /// Entries that own something, and the bytes of that: big values and large collections.
+    owners: u64,
+    owned_bytes: u64,
+    /// Large collections whose entries are gone, to be freed by whoever takes them.
+    orphans: Vec<Box<dyn Large>>,
 }
 
 /// A page of the heap: its place in the arena and its bytes.
@@ -85,15 +90,16 @@ impl Heap {
             block_bytes: 0,
             page_bytes: 0,
             run_bytes: 0,
-            bigs: 0,
-            big_bytes: 0,
+            owners: 0,
+            owned_bytes: 0,
+            orphans: Vec::new(),
         }
     }
 
     /// Stores an entry. A value of more than [`crate::INLINE_BYTES_MAX`] belongs into [`Heap::insert_big`].
     #[inline]
     pub fn insert(&mut self, parts: &EntryParts<'_>) -> Handle {
-        assert!(parts.kind != Kind::Big && parts.kind != Kind::Plain, "other functions make those");
+        assert!(!parts.kind.owns() && parts.kind != Kind::Plain, "other functions make those");
         let at = self.take_bytes(parts.bytes());
         // SAFETY: the block is new and long enough.
         unsafe { parts.write(at) };
@@ -102,8 +108,8 @@ impl Heap {
 
     /// Stores an entry that owns a big value.
     pub fn insert_big(&mut self, parts: &EntryParts<'_>, big: BigRef) -> Handle {
-        self.bigs += 1;
-        self.big_bytes += big.memory_bytes() as u64;
+        self.owners += 1;
+        self.owned_bytes += big.memory_bytes() as u64;
         let raw = big.into_raw();
         let parts = EntryParts { kind: Kind::Big, value: &raw, ..*parts };
         let at = self.take_bytes(parts.bytes());
@@ -118,7 +124,7 @@ impl Heap {
         let at = self.at(handle);
         // SAFETY: the handle names a block in use.
         unsafe { debug_assert!(!is_free(at), "a block is freed twice") };
-        self.drop_big(handle);
+        self.drop_owned(handle);
         self.release(at);
     }
 
@@ -144,27 +150,113 @@ impl Heap {
         // panics, the process ends or the entry keeps a reference that was given up: then nobody reads it, the shard being lost.
         unsafe {
             let mut big = BigRef::from_raw(std::slice::from_raw_parts(value, BIG_REF_BYTES));
-            self.big_bytes -= big.memory_bytes() as u64;
+            self.owned_bytes -= big.memory_bytes() as u64;
             let result = change(&mut big);
-            self.big_bytes += big.memory_bytes() as u64;
+            self.owned_bytes += big.memory_bytes() as u64;
             ptr::copy_nonoverlapping(big.into_raw().as_ptr(), value, BIG_REF_BYTES);
             result
         }
     }
 
+    /// Stores an entry that owns a large collection; `tag` is its type byte.
+    pub fn insert_large(&mut self, parts: &EntryParts<'_>, tag: u8, large: Box<dyn Large>) -> Handle {
+        let raw = self.adopt(tag, large);
+        let parts = EntryParts { kind: Kind::Large, value: &raw, ..*parts };
+        let at = self.take_bytes(parts.bytes());
+        // SAFETY: the block is new and long enough.
+        unsafe { parts.write(at) };
+        self.handle(at)
+    }
+
+    /// Gives an entry a large collection as its value, whatever it was. The handle where it now is.
+    pub fn replace_large(
+        &mut self,
+        handle: Handle,
+        deadline: Option<u64>,
+        access: Option<[u8; 3]>,
+        tag: u8,
+        large: Box<dyn Large>,
+    ) -> Handle {
+        self.drop_owned(handle);
+        let raw = self.adopt(tag, large);
+        self.reshape(handle, &Meta { kind: Kind::Large, deadline, access }, Value::New(&raw))
+    }
+
+    /// Changes the first byte of the value of a collection.
+    pub fn set_tag(&mut self, handle: Handle, tag: u8) {
+        let entry = self.entry(handle);
+        let tagged = matches!(entry.kind(), Kind::Collection | Kind::Large) && !entry.value().is_empty();
+        assert!(tagged, "only collections have a tag");
+        let value = self.at(handle).wrapping_add(entry.size() - entry.value().len());
+        // SAFETY: the value ends the entry and is not empty.
+        unsafe { *value = tag };
+    }
+
+    /// The collection of an entry of [`Kind::Large`], to be changed. Whoever changes its bytes tells [`Heap::large_resized`].
+    #[inline]
+    pub fn large_mut(&mut self, handle: Handle) -> Option<&mut dyn Large> {
+        let entry = self.entry(handle);
+        // SAFETY: the entry owns the collection, and the heap with the entry is borrowed for as long as the result lives.
+        (entry.kind() == Kind::Large).then(|| unsafe { large::borrow_raw_mut(entry.value()) })
+    }
+
+    /// Takes the collection out of an entry of [`Kind::Large`], which then holds its type byte and zeroes.
+    pub fn take_large(&mut self, handle: Handle) -> Box<dyn Large> {
+        let entry = self.entry(handle);
+        assert_eq!(entry.kind(), Kind::Large, "the entry owns a large collection");
+        // SAFETY: the entry owns the collection and gives it up: its kind is changed below.
+        let large = unsafe { large::from_raw(entry.value()) };
+        self.owners -= 1;
+        self.owned_bytes -= large.bytes();
+        self.entry_mut(handle).forget_owned(Kind::Collection);
+        self.entry_mut(handle).value_mut()[1..].fill(0);
+        large
+    }
+
+    /// A large collection of this heap has changed from `before` to `after` bytes.
+    #[inline]
+    pub fn large_resized(&mut self, before: u64, after: u64) {
+        self.owned_bytes = self.owned_bytes - before + after;
+    }
+
+    /// Whether collections wait to be freed.
+    #[inline]
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
+    }
+
+    /// Large collections whose entries are gone: whoever takes them frees them.
+    pub fn take_orphans(&mut self) -> Vec<Box<dyn Large>> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// Frees some of the collections that wait: at most about `pages_max` pages. Whether some still wait.
+    pub fn release_orphans(&mut self, pages_max: usize) -> bool {
+        if self.orphans.last_mut().is_some_and(|large| large.release(pages_max)) {
+            self.orphans.pop();
+        }
+        self.has_orphans()
+    }
+
+    fn adopt(&mut self, tag: u8, large: Box<dyn Large>) -> [u8; LARGE_VALUE_BYTES] {
+        self.owners += 1;
+        self.owned_bytes += large.bytes();
+        large::into_raw(tag, large)
+    }
+
     /// Gives an entry another kind, value, deadline and access metadata; its key stays. The handle where it now is: the same as
     /// before if the entry takes as many granules. A big value that it had is given up.
     pub fn replace(&mut self, handle: Handle, meta: &Meta, value: &[u8]) -> Handle {
-        assert!(meta.kind != Kind::Big && meta.kind != Kind::Plain, "other functions make those");
-        self.drop_big(handle);
+        assert!(!meta.kind.owns() && meta.kind != Kind::Plain, "other functions make those");
+        self.drop_owned(handle);
         self.reshape(handle, meta, Value::New(value))
     }
 
     /// The same with a big value.
     pub fn replace_big(&mut self, handle: Handle, meta: &Meta, big: BigRef) -> Handle {
-        self.drop_big(handle);
-        self.bigs += 1;
-        self.big_bytes += big.memory_bytes() as u64;
+        self.drop_owned(handle);
+        self.owners += 1;
+        self.owned_bytes += big.memory_bytes() as u64;
         self.reshape(handle, &Meta { kind: Kind::Big, ..*meta }, Value::New(&big.into_raw()))
     }
 
@@ -180,8 +272,8 @@ impl Heap {
     pub fn resize_value(&mut self, handle: Handle, kind: Kind, value_bytes: usize) -> Handle {
         let entry = self.entry(handle);
         assert!(
-            entry.kind() != Kind::Big && kind != Kind::Big && kind != Kind::Plain,
-            "a big value resizes itself"
+            !entry.kind().owns() && !kind.owns() && kind != Kind::Plain,
+            "what an entry owns resizes itself"
         );
         let meta = Meta { kind, deadline: entry.deadline(), access: entry.access() };
         self.reshape(handle, &meta, Value::Resized(value_bytes))
@@ -203,13 +295,13 @@ impl Heap {
     pub fn dismantle(&mut self, pages_max: usize) -> bool {
         let pages = self.pages.split_off(self.pages.len().saturating_sub(pages_max));
         for first in &pages {
-            self.drop_bigs_in(*first);
+            self.drop_owned_in(*first);
         }
         self.arena.give(&pages);
         if self.pages.is_empty() {
             let runs = self.runs.split_off(self.runs.len().saturating_sub(pages_max));
             for first in &runs {
-                self.drop_big(self.arena.page_handle(*first));
+                self.drop_owned(self.arena.page_handle(*first));
             }
             self.arena.give(&runs);
         }
@@ -246,14 +338,14 @@ impl Heap {
         unsafe { std::slice::from_raw_parts_mut(start, bytes) }
     }
 
-    /// Bytes of all entries, rounded up to granules, and of their big values.
+    /// Bytes of all entries, rounded up to granules, and of what they own.
     pub fn live_bytes(&self) -> u64 {
-        self.block_bytes + self.run_bytes + self.big_bytes
+        self.block_bytes + self.run_bytes + self.owned_bytes
     }
 
-    /// Bytes of the arena's pages and runs that this heap and its big values occupy.
+    /// Bytes of the arena's pages and runs that this heap and what its entries own occupy.
     pub fn page_bytes(&self) -> u64 {
-        self.page_bytes + self.run_bytes + self.big_bytes
+        self.page_bytes + self.run_bytes + self.owned_bytes
     }
 
     #[inline(always)]
@@ -498,22 +590,34 @@ impl Heap {
         }
     }
 
-    /// Gives up the big value that an entry owns, if any. The entry still says it has one.
+    /// Gives up what an entry owns, if anything. The entry still says it does. A large collection of many pages becomes an orphan.
     #[inline(always)]
-    fn drop_big(&mut self, handle: Handle) {
-        if self.bigs != 0 {
-            self.drop_big_of(handle);
+    fn drop_owned(&mut self, handle: Handle) {
+        if self.owners != 0 {
+            self.drop_owned_of(handle);
         }
     }
 
     #[inline(never)]
-    fn drop_big_of(&mut self, handle: Handle) {
+    fn drop_owned_of(&mut self, handle: Handle) {
         let entry = self.entry(handle);
-        if entry.is_big() {
-            // SAFETY: the entry owns the reference and is about to be freed or overwritten.
-            let big = unsafe { BigRef::from_raw(entry.value()) };
-            self.bigs -= 1;
-            self.big_bytes -= big.memory_bytes() as u64;
+        match entry.kind() {
+            Kind::Big => {
+                // SAFETY: the entry owns the reference and is about to be freed or overwritten.
+                let big = unsafe { BigRef::from_raw(entry.value()) };
+                self.owners -= 1;
+                self.owned_bytes -= big.memory_bytes() as u64;
+            }
+            Kind::Large => {
+                // SAFETY: the same.
+                let mut large = unsafe { large::from_raw(entry.value()) };
+                self.owners -= 1;
+                self.owned_bytes -= large.bytes();
+                if !large.release(RELEASE_PAGES_MAX) {
+                    self.orphans.push(large);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -555,18 +659,18 @@ impl Heap {
         self.handle(to)
     }
 
-    fn drop_bigs_in(&mut self, first: PageIndex) {
+    fn drop_owned_in(&mut self, first: PageIndex) {
         let page = self.page_of(self.base.0.wrapping_add(first as usize * PAGE_BYTES));
         let page = page.expect("the list holds the heap's pages");
         let mut at = page.start;
-        while at < page.end && self.bigs != 0 {
+        while at < page.end && self.owners != 0 {
             // SAFETY: blocks follow each other from the start of the page to its end.
             unsafe {
                 if is_free(at) {
                     at = at.add(free_size(at) as usize * GRANULE_BYTES);
                 } else {
                     let next = at.add(granules(block_bytes(at)) as usize * GRANULE_BYTES);
-                    self.drop_big(self.handle(at));
+                    self.drop_owned(self.handle(at));
                     at = next;
                 }
             }
@@ -596,6 +700,7 @@ impl Drop for Heap {
     /// Gives all pages back. Takes time in proportion to the pages, except where big values must be looked for.
     fn drop(&mut self) {
         while !self.dismantle(GIVE_BATCH) {}
+        while self.release_orphans(GIVE_BATCH) {}
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`Index`]: from a key's hash to the handle of its entry; [`IndexHint`]: the same for other threads, to prefetch.
 //! - [`Heap`]: the entries of one shard and database; compaction.
 //! - [`BigRef`]: a shared value of more than 16 KiB.
+//! - [`Large`]: a collection with pages of its own.
 //!
 //! The unsafe code here is checked by randomized tests against models, which also run under AddressSanitizer (`--cfg darter_asan` poisons
 //! what is free, see `poison.rs`) and, on small arenas, under Miri:
@@ -21,6 +22,7 @@ mod growth;
 mod handle;
 mod heap;
 mod index;
+mod large;
 mod pages;
 mod poison;
 #[cfg(test)]
@@ -34,4 +36,5 @@ pub use growth::GrowthOptions;
 pub use handle::{GRANULE_BYTES, Handle};
 pub use heap::{Heap, Meta};
 pub use index::{Index, IndexHint, Position};
+pub use large::Large;
 pub use pages::{PAGE_BYTES, PageCounts};

@@ -124,7 +124,7 @@ fn tick(worker: &mut Worker) {
         let rng = &mut engine.rng;
         let looked = engine.shards.with_one(id, &mut engine.duty, |data| {
             draws.draw(data, now_ms, rng);
-            (data.expiry_due_ms(), std::mem::take(&mut data.detached), data.waste_bytes())
+            (data.expiry_due_ms(), data.take_detached(), data.waste_bytes())
         });
         // A busy shard is looked at with the next tick.
         let Ok((due_ms, detached, waste_here)) = looked else { continue };

@@ -481,5 +481,6 @@ pub fn settings(config: &Config) -> Settings {
         lfu_log_factor: config.lfu_log_factor,
         lfu_decay_time: config.lfu_decay_time,
         lazyfree_user_flush: config.lazyfree_lazy_user_flush,
+        limits: config.limits,
     }
 }

@@ -17,7 +17,7 @@ pub struct ShardData {
     storage: Storage,
     databases: Box<[Option<Box<Keyspace>>]>,
     hints: Hints,
-    /// Keyspaces that FLUSHDB and FLUSHALL detached; freed in slices by the shard's home thread.
+    /// Keyspaces that FLUSHDB and FLUSHALL detached, and large collections; freed in slices by the shard's home thread.
     pub detached: LazyFree,
     /// Keys that expired or were evicted since the last write that was journaled; only filled while a journal listens. They come
     /// before that write's own records, so that a replay finds what the write found.
@@ -74,6 +74,17 @@ impl ShardData {
     /// Unix time in ms before which nothing in this shard expires; 0 while a walk goes on.
     pub fn expiry_due_ms(&mut self) -> u64 {
         self.in_use().map(|(_, keyspace)| keyspace.expiry_due_ms()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Takes what waits to be freed: detached keyspaces, and large collections whose keys are gone.
+    pub fn take_detached(&mut self) -> LazyFree {
+        let Self { databases, detached, storage, .. } = self;
+        for keyspace in databases.iter_mut().flatten() {
+            for large in keyspace.take_orphans() {
+                detached.push_large(large, storage.arena);
+            }
+        }
+        std::mem::take(detached)
     }
 
     /// Bytes of holes in the pages of this shard.

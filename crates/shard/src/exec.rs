@@ -2,10 +2,11 @@
 //!
 //! HOT: no allocation, no lock, no syscall, no log on the way of a single-key command.
 
-use command::{Effect, Record};
+use command::{CommandError, Effect, Record};
 use resp::Args;
 use stdx::hash::Seed;
 use stdx::rng::Rng;
+use types::{Slot, Type, View};
 
 use crate::ShardId;
 use crate::access::{self, Access};
@@ -179,6 +180,55 @@ impl<'a> Exec<'a> {
         None
     }
 
+    /// The collection at `key`, to be read: counts a hit or a miss, notes the access. An error if the key holds another type.
+    #[inline]
+    pub fn view(&mut self, key: Key<'_>, wanted: Type) -> Result<Option<View<'_>>, CommandError> {
+        of_type(self.read(key), wanted)
+    }
+
+    /// As [`Self::view`], without counting hits and misses: before a write.
+    #[inline]
+    pub fn find_view(&mut self, key: Key<'_>, wanted: Type) -> Result<Option<View<'_>>, CommandError> {
+        of_type(self.find(key), wanted)
+    }
+
+    /// The collection at `key`, to be changed; None if there is no such key, an error if it holds another type. Whoever changes it calls
+    /// [`Self::changed`], and removes the key when it has become empty.
+    #[inline]
+    pub fn slot(&mut self, key: Key<'_>, wanted: Type) -> Result<Option<Slot<'_>>, CommandError> {
+        // Now, for it may move the entry.
+        if let Some(keyspace) = self.existing(key) {
+            keyspace.make_tidy();
+        }
+        let Some(place) = self.place(key) else { return Ok(None) };
+        let keyspace = self.keyspace(key);
+        match keyspace.entry(place).collection() {
+            Some(view) if view.form().type_of() == wanted => Ok(Some(keyspace.slot(place))),
+            _ => Err(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Makes `key`, which must not be there, a collection: its tag and what follows.
+    #[inline]
+    pub fn create(&mut self, key: Key<'_>, packed: &[u8]) -> Slot<'_> {
+        let access = self.access_new();
+        let keyspace = self.keyspace(key);
+        keyspace.make_tidy();
+        keyspace.create(key, packed, access)
+    }
+
+    /// The collection at `key` was changed: whoever watches the key is told.
+    #[inline]
+    pub fn changed(&mut self, key: Key<'_>) {
+        self.keyspace(key).changed(key);
+    }
+
+    #[inline]
+    fn existing(&mut self, key: Key<'_>) -> Option<&mut Keyspace> {
+        let db = self.db;
+        self.shard(key.shard).existing(db)
+    }
+
     fn note_access(&mut self, key: Key<'_>, place: Place) -> Place {
         let (settings, now_ms) = (self.settings, self.now_ms);
         let before = self.keyspace(key).entry(place).access();
@@ -191,5 +241,15 @@ impl<'a> Exec<'a> {
     /// An effect that is not the command itself: `build` gives the records and is only called while a journal listens.
     pub fn rewritten(&self, build: impl FnOnce() -> Vec<Record>) -> Effect {
         if self.journaling { Effect::Rewritten(build().into_boxed_slice()) } else { Effect::AsIs }
+    }
+}
+
+/// The collection of an entry, which must be of this type.
+#[inline]
+fn of_type(entry: Option<Entry<'_>>, wanted: Type) -> Result<Option<View<'_>>, CommandError> {
+    match entry.map(Entry::collection) {
+        None => Ok(None),
+        Some(Some(view)) if view.form().type_of() == wanted => Ok(Some(view)),
+        Some(_) => Err(CommandError::WRONG_TYPE),
     }
 }

@@ -12,21 +12,28 @@ mod value;
 mod watch;
 
 pub use entry::{BigString, Entry, IntText, StringRef};
+pub use types::Storage;
 pub use value::Value;
 pub use watch::Dirty;
 
 use std::sync::Arc;
 
 use memory::{
-    Arena, BigRef, EntryParts, Handle, Heap, INLINE_BYTES_MAX, Index, IndexHint, Integer, Kind, Meta,
+    Arena, BigRef, EntryParts, Handle, Heap, INLINE_BYTES_MAX, Index, IndexHint, Integer, Kind, Large, Meta,
     Position, Step,
 };
-use stdx::hash::{Seed, hash64};
+use stdx::hash::hash64;
 use stdx::num::{I64_LEN_MAX, parse_i64};
 use stdx::rng::Rng;
 
+use types::Slot;
+
 use crate::expiry::Expiry;
+use value::Content;
 use watch::Watches;
+
+/// Pages of collections whose keys are gone that each write frees, until a background slice takes them over.
+const ORPHAN_PAGES: usize = 4;
 
 /// A key with what is known of it from outside.
 #[derive(Clone, Copy, Debug)]
@@ -48,15 +55,6 @@ pub enum Deadline {
     Clear,
     /// Unix time in ms.
     At(u64),
-}
-
-/// What all keyspaces of a process share.
-#[derive(Clone, Copy)]
-pub struct Storage {
-    /// Where all memory comes from.
-    pub arena: &'static Arena,
-    /// Seed of the keys' hashes.
-    pub seed: &'static Seed,
 }
 
 /// Where an entry is, until the next change of its keyspace.
@@ -90,6 +88,7 @@ pub struct Keyspace {
 enum New<'v> {
     Inline(Kind, &'v [u8]),
     Big(BigRef),
+    Large(u8, Box<dyn Large>),
 }
 
 impl Keyspace {
@@ -257,19 +256,61 @@ impl Keyspace {
         self.find(key).map(|entry| Value::of(entry.0))
     }
 
-    /// Removes `key` and returns what it held.
+    /// Removes `key` and returns what it held. A large collection changes hands; it is not copied.
     pub fn take(&mut self, key: Key<'_>) -> Option<Value> {
-        let value = self.copy(key)?;
+        let place = self.place(key)?;
+        let entry = self.heap.entry(place.handle);
+        let value = if entry.kind() == Kind::Large {
+            let (tag, deadline, access) = (entry.value()[0], entry.deadline(), entry.access());
+            Value::large(tag, self.heap.take_large(place.handle), deadline, access)
+        } else {
+            Value::of(entry)
+        };
         self.remove(key);
         Some(value)
+    }
+
+    /// The collection at `place`, to be changed; the entry there must hold one. Whoever changes it calls [`Self::changed`].
+    #[inline]
+    pub fn slot(&mut self, place: Place) -> Slot<'_> {
+        Slot::new(self.storage, &mut self.heap, &mut self.index, place.at, place.handle)
+    }
+
+    /// Makes an entry for `key`, which must not be there, with a packed collection: its tag and what follows. To be changed; nobody's flag
+    /// is raised yet.
+    pub fn create(&mut self, key: Key<'_>, packed: &[u8], access: Option<[u8; 3]>) -> Slot<'_> {
+        debug_assert!(self.place(key).is_none());
+        self.insert(key, New::Inline(Kind::Collection, packed), None, access);
+        let place = self.place(key).expect("the entry has just been made");
+        self.slot(place)
+    }
+
+    /// The collection of `key` has changed: raises the flags of those who watch the key.
+    #[inline]
+    pub fn changed(&mut self, key: Key<'_>) {
+        self.watches.touch(key.bytes);
+    }
+
+    /// A small step of compaction before a place is looked up, for a change that does not end with one.
+    #[inline]
+    pub fn make_tidy(&mut self) {
+        self.compact();
+    }
+
+    /// Large collections whose keys are gone, to be freed in slices.
+    pub fn take_orphans(&mut self) -> Vec<Box<dyn Large>> {
+        self.heap.take_orphans()
     }
 
     /// Makes `value` (kind, value, deadline, metadata) what `key` holds, whatever it held.
     pub fn put_value(&mut self, key: Key<'_>, value: Value) {
         let deadline = value.deadline.map_or(Deadline::Clear, Deadline::At);
-        match value.big {
-            Some(big) => self.put(key, New::Big(big), deadline, value.access),
-            None => self.put(key, New::Inline(value.kind, &value.inline), deadline, value.access),
+        match value.content {
+            Content::Big(big) => self.put(key, New::Big(big), deadline, value.access),
+            Content::Large(tag, large) => self.put(key, New::Large(tag, large), deadline, value.access),
+            Content::Inline(kind, bytes) => {
+                self.put(key, New::Inline(kind, &bytes), deadline, value.access);
+            }
         }
     }
 
@@ -382,6 +423,7 @@ impl Keyspace {
             New::Big(big) => {
                 self.heap.replace_big(place.handle, &Meta { kind: Kind::Big, deadline, access }, big)
             }
+            New::Large(tag, large) => self.heap.replace_large(place.handle, deadline, access, tag, large),
         };
         self.index.set(place.at, handle, deadline.is_some());
     }
@@ -395,6 +437,7 @@ impl Keyspace {
                 heap.insert(&parts)
             }
             New::Big(big) => heap.insert_big(&parts, big),
+            New::Large(tag, large) => heap.insert_large(&parts, tag, large),
         };
         index.insert(key.hash, handle, deadline.is_some(), |handle| {
             hash64(storage.seed, heap.entry(handle).key())
@@ -404,6 +447,9 @@ impl Keyspace {
     /// A small step of compaction, if too much memory is wasted: moves at most one entry. Whether there was something to do.
     #[inline]
     fn compact(&mut self) -> bool {
+        if self.heap.has_orphans() {
+            self.heap.release_orphans(ORPHAN_PAGES);
+        }
         if !self.heap.wants_compaction() {
             return false;
         }
@@ -433,6 +479,10 @@ impl Keyspace {
 
     /// Frees some of a keyspace that nobody will use any more: at most `pages_max` pages each of the index and the heap. True when all is free.
     pub(crate) fn dismantle(&mut self, pages_max: u32) -> bool {
-        self.index.release(pages_max) && self.heap.dismantle(pages_max as usize)
+        if self.heap.has_orphans() {
+            self.heap.release_orphans(pages_max as usize);
+            return false;
+        }
+        self.index.release(pages_max) && self.heap.dismantle(pages_max as usize) && !self.heap.has_orphans()
     }
 }

@@ -1,6 +1,8 @@
-//! Keyspaces that nobody uses any more (FLUSHDB ASYNC), freed a little at a time. Not under any shard's latch: what waits here is reached by nobody.
+//! Keyspaces and large collections that nobody uses any more (FLUSHDB ASYNC, UNLINK), freed a little at a time. Not under any shard's latch: what waits here is reached by nobody.
 
 use std::collections::VecDeque;
+
+use memory::{Arena, Large};
 
 use crate::keyspace::Keyspace;
 
@@ -13,11 +15,17 @@ pub struct LazyFree {
     waiting: VecDeque<Condemned>,
 }
 
-/// A keyspace that waits to be freed.
+/// Something that waits to be freed.
 struct Condemned {
-    keyspace: Box<Keyspace>,
+    what: What,
+    arena: &'static Arena,
     /// What it held when it came, counted at the arena until it is freed.
     bytes: u64,
+}
+
+enum What {
+    Keyspace(Box<Keyspace>),
+    Large(Box<dyn Large>),
 }
 
 impl LazyFree {
@@ -26,9 +34,17 @@ impl LazyFree {
         if !keyspace.is_empty() {
             let held = keyspace.bytes();
             let bytes = held.pages + held.index;
-            keyspace.arena().condemn(bytes);
-            self.waiting.push_back(Condemned { keyspace, bytes });
+            let arena = keyspace.arena();
+            arena.condemn(bytes);
+            self.waiting.push_back(Condemned { what: What::Keyspace(keyspace), arena, bytes });
         }
+    }
+
+    /// Puts a collection in the queue; its pages are those of `arena`.
+    pub fn push_large(&mut self, large: Box<dyn Large>, arena: &'static Arena) {
+        let bytes = large.bytes();
+        arena.condemn(bytes);
+        self.waiting.push_back(Condemned { what: What::Large(large), arena, bytes });
     }
 
     /// Takes over what waits elsewhere.
@@ -36,7 +52,7 @@ impl LazyFree {
         self.waiting.append(&mut other.waiting);
     }
 
-    /// Keyspaces that wait.
+    /// Keyspaces and collections that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -49,9 +65,13 @@ impl LazyFree {
     /// Frees until nothing waits or `clock_us` has advanced by `budget_us`. Whether something still waits.
     pub fn slice(&mut self, budget_us: u64, mut clock_us: impl FnMut() -> u64) -> bool {
         let start_us = clock_us();
-        while let Some(Condemned { keyspace, bytes }) = self.waiting.front_mut() {
-            if keyspace.dismantle(PAGES_PER_LOOK) {
-                keyspace.arena().freed_condemned(*bytes);
+        while let Some(Condemned { what, arena, bytes }) = self.waiting.front_mut() {
+            let freed = match what {
+                What::Keyspace(keyspace) => keyspace.dismantle(PAGES_PER_LOOK),
+                What::Large(large) => large.release(PAGES_PER_LOOK as usize),
+            };
+            if freed {
+                arena.freed_condemned(*bytes);
                 self.waiting.pop_front();
             }
             if clock_us() - start_us >= budget_us {

@@ -1,5 +1,7 @@
 //! The settings that command functions look at; each thread has its own copy, replaced as a whole by CONFIG SET.
 
+pub use types::Limits;
+
 /// Limits and policies of the data side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -11,6 +13,8 @@ pub struct Settings {
     /// `lfu-decay-time`, in minutes
     pub lfu_decay_time: u32,
     pub lazyfree_user_flush: bool,
+    /// Of the data types.
+    pub limits: Limits,
 }
 
 impl Default for Settings {
@@ -21,6 +25,7 @@ impl Default for Settings {
             lfu_log_factor: 10,
             lfu_decay_time: 1,
             lazyfree_user_flush: true,
+            limits: Limits::default(),
         }
     }
 }

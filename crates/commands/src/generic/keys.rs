@@ -6,7 +6,7 @@ use shard::exec::Exec;
 use shard::keyspace::Key;
 use stdx::num::parse_i64;
 
-use super::{ask, type_name};
+use super::ask;
 
 const NOT_AN_I32: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
@@ -45,7 +45,7 @@ pub(super) fn touch(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
 
 /// `TYPE key`
 pub(super) fn type_of(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    reply.simple(ask(cx, cx.key(args, 1), type_name).unwrap_or("none"));
+    reply.simple(ask(cx, cx.key(args, 1), |entry| entry.type_name()).unwrap_or("none"));
     Ok(Effect::None)
 }
 

@@ -24,7 +24,7 @@ const IDLE_UNKNOWN_MS: u64 = (1 << 24) * 250;
 
 const HELP: [&str; 6] = [
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key> -- how the value is kept: int, embstr or raw.",
+    "ENCODING <key> -- how the value is kept, by the peers' names: int, listpack, skiplist, ...",
     "FREQ <key> -- how often the key is used, on a logarithmic scale; only under an LFU policy.",
     "IDLETIME <key> -- seconds since the key was used; only under an LRU policy.",
     "REFCOUNT <key> -- how many share the value: always 1.",
@@ -42,7 +42,7 @@ pub(super) fn help(_: &mut Exec<'_>, _: Args<'_>, reply: &mut Reply) -> Result<E
 pub(super) fn encoding(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     match cx.peek(cx.key(args, 2)) {
         None => reply.null(),
-        Some(entry) => reply.bulk(entry.encoding().ok_or(CommandError::WRONG_TYPE)?.as_bytes()),
+        Some(entry) => reply.bulk(entry.encoding().as_bytes()),
     }
     Ok(Effect::None)
 }

@@ -17,7 +17,6 @@ use shard::plan::{Step, Walk, WalkStart};
 use stdx::glob;
 use stdx::num::parse_i64;
 
-use super::type_name;
 use crate::text::quoted;
 
 /// Entries that one step looks at before it leaves the shard to others.
@@ -173,7 +172,7 @@ fn visit(
         let key = entry.key();
         if !entry.is_expired(now_ms)
             && pattern.is_none_or(|pattern| glob::matches(pattern, key, false))
-            && type_wanted.is_none_or(|name| name == type_name(entry))
+            && type_wanted.is_none_or(|name| name == entry.type_name())
         {
             walk.found.extend_from_slice(key);
             walk.ends.push(walk.found.len());

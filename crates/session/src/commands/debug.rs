@@ -88,7 +88,7 @@ fn debug(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
 fn object(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let (now_ms, policy) = (cx.now_ms, cx.settings.policy);
     let entry = cx.peek(cx.key(args, 2)).ok_or(CommandError::NO_SUCH_KEY)?;
-    let encoding = entry.encoding().unwrap_or("unknown");
+    let encoding = entry.encoding();
     // A string saved to a file has its length in front, in 1, 2 or 5 bytes; a short integer is one byte and itself.
     let saved = match entry.string() {
         Some(StringRef::Int(integer)) if i8::try_from(integer).is_ok() => 2,

@@ -108,11 +108,11 @@ pub static SETTINGS: &[Setting] = &[
         .promise(own::is_no, "Darter loads no modules: only 'no' is accepted"),
     Setting::choice("enable-protected-configs", "no", &["no", "yes", "local"]).fixed(),
     Setting::flag("extended-redis-compatibility", "no"),
-    Setting::int("hash-max-listpack-entries", "512", 0, I64_MAX).alias("hash-max-ziplist-entries").tuning(),
-    Setting::bytes("hash-max-listpack-value", "64", 0, BYTES_MAX).alias("hash-max-ziplist-value").tuning(),
+    Setting::int("hash-max-listpack-entries", "512", 0, I64_MAX).alias("hash-max-ziplist-entries"),
+    Setting::bytes("hash-max-listpack-value", "64", 0, BYTES_MAX).alias("hash-max-ziplist-value"),
     Setting::text("hash-seed", "").fixed().tuning(),
     Setting::flag("hide-user-data-from-log", "yes"),
-    Setting::bytes("hll-sparse-max-bytes", "3000", 0, BYTES_MAX).tuning(),
+    Setting::bytes("hll-sparse-max-bytes", "3000", 0, BYTES_MAX),
     Setting::own("hz", "10", own::hz),
     Setting::text("ignore-warnings", "").tuning(),
     Setting::flag("import-mode", "no")
@@ -130,8 +130,8 @@ pub static SETTINGS: &[Setting] = &[
     Setting::flag("lazyfree-lazy-user-flush", "yes"),
     Setting::int("lfu-decay-time", "1", 0, I32_MAX),
     Setting::int("lfu-log-factor", "10", 0, I32_MAX),
-    Setting::int("list-compress-depth", "0", 0, I32_MAX).tuning(),
-    Setting::int("list-max-listpack-size", "-2", I32_MIN, I32_MAX).alias("list-max-ziplist-size").tuning(),
+    Setting::int("list-compress-depth", "0", 0, I32_MAX),
+    Setting::int("list-max-listpack-size", "-2", I32_MIN, I32_MAX).alias("list-max-ziplist-size"),
     Setting::text("locale-collate", "")
         .promise(own::is_plain_locale, "Darter compares bytes: only \"\", C and POSIX are accepted"),
     Setting::choice("log-format", "legacy", &["legacy", "logfmt", "json"]),
@@ -224,9 +224,9 @@ pub static SETTINGS: &[Setting] = &[
     Setting::words("save", "", own::save_points)
         .promise(own::is_empty, "Darter persists nothing yet: only \"\" is accepted"),
     Setting::text("server-cpulist", "").alias("server_cpulist").fixed().tuning(),
-    Setting::int("set-max-intset-entries", "512", 0, I64_MAX).tuning(),
-    Setting::int("set-max-listpack-entries", "128", 0, I64_MAX).tuning(),
-    Setting::int("set-max-listpack-value", "64", 0, I64_MAX).tuning(),
+    Setting::int("set-max-intset-entries", "512", 0, I64_MAX),
+    Setting::int("set-max-listpack-entries", "128", 0, I64_MAX),
+    Setting::int("set-max-listpack-value", "64", 0, I64_MAX),
     Setting::flag("set-proc-title", "yes").fixed().tuning(),
     Setting::own("shards", "0", own::shards).fixed(),
     Setting::words("shutdown-on-sigint", "default", own::shutdown_flags).promise(
@@ -243,8 +243,8 @@ pub static SETTINGS: &[Setting] = &[
         .fixed()
         .promise(own::is_zero, "Darter does not mark its sockets: only 0 is accepted"),
     Setting::flag("stop-writes-on-bgsave-error", "yes").tuning(),
-    Setting::bytes("stream-node-max-bytes", "4096", 0, BYTES_MAX).tuning(),
-    Setting::int("stream-node-max-entries", "100", 0, I64_MAX).tuning(),
+    Setting::bytes("stream-node-max-bytes", "4096", 0, BYTES_MAX),
+    Setting::int("stream-node-max-entries", "100", 0, I64_MAX),
     Setting::choice("supervised", "no", &["systemd", "auto", "no"]).fixed(),
     Setting::flag("syslog-enabled", "no")
         .fixed()
@@ -291,6 +291,6 @@ pub static SETTINGS: &[Setting] = &[
     Setting::text("unixsocket", "").fixed(),
     Setting::text("unixsocketgroup", "").fixed(),
     Setting::own("unixsocketperm", "0", own::octal_mode).fixed(),
-    Setting::int("zset-max-listpack-entries", "128", 0, I64_MAX).alias("zset-max-ziplist-entries").tuning(),
-    Setting::bytes("zset-max-listpack-value", "64", 0, BYTES_MAX).alias("zset-max-ziplist-value").tuning(),
+    Setting::int("zset-max-listpack-entries", "128", 0, I64_MAX).alias("zset-max-ziplist-entries"),
+    Setting::bytes("zset-max-listpack-value", "64", 0, BYTES_MAX).alias("zset-max-ziplist-value"),
 ];

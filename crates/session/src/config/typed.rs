@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use shard::settings::Limits;
+
 use super::own::{OutputLimit, read_output_limits};
 use super::row_of;
 
@@ -106,6 +108,8 @@ pub struct Fields {
     pub lazyfree_lazy_user_flush: bool,
     pub lfu_decay_time: u32,
     pub lfu_log_factor: u32,
+    /// Of the data types.
+    pub limits: Limits,
     pub log_format: LogFormat,
     pub log_timestamp_format: Timestamp,
     /// Empty: standard output.
@@ -237,6 +241,7 @@ impl Fields {
             lazyfree_lazy_user_flush: of.flag("lazyfree-lazy-user-flush"),
             lfu_decay_time: of.number("lfu-decay-time"),
             lfu_log_factor: of.number("lfu-log-factor"),
+            limits: limits(&of),
             log_format: of.choice(
                 "log-format",
                 &[("legacy", LogFormat::Legacy), ("logfmt", LogFormat::Logfmt), ("json", LogFormat::Json)],
@@ -312,6 +317,24 @@ fn binds(text: &[u8]) -> Vec<Bind> {
 
 fn numbers(text: &[u8]) -> Vec<f64> {
     text.split(|&byte| byte == b' ').filter_map(stdx::num::parse_f64).collect()
+}
+
+/// The settings by which values are packed.
+fn limits(of: &Texts<'_>) -> Limits {
+    Limits {
+        hash_max_listpack_entries: of.number("hash-max-listpack-entries"),
+        hash_max_listpack_value: of.number("hash-max-listpack-value"),
+        list_max_listpack_size: of.number("list-max-listpack-size"),
+        list_compress_depth: of.number("list-compress-depth"),
+        set_max_intset_entries: of.number("set-max-intset-entries"),
+        set_max_listpack_entries: of.number("set-max-listpack-entries"),
+        set_max_listpack_value: of.number("set-max-listpack-value"),
+        zset_max_listpack_entries: of.number("zset-max-listpack-entries"),
+        zset_max_listpack_value: of.number("zset-max-listpack-value"),
+        hll_sparse_max_bytes: of.number("hll-sparse-max-bytes"),
+        stream_node_max_bytes: of.number("stream-node-max-bytes"),
+        stream_node_max_entries: of.number("stream-node-max-entries"),
+    }
 }
 
 fn oom_score(of: &Texts<'_>) -> OomScore {

@@ -2,6 +2,7 @@
 
 use memory::{BigRef, EntryRef, Kind};
 use stdx::num::{I64_LEN_MAX, format_i64};
+use types::View;
 
 /// An entry, while its keyspace is borrowed.
 #[derive(Clone, Copy)]
@@ -41,19 +42,32 @@ impl<'a> Entry<'a> {
             Kind::Integer => self.0.integer().map(StringRef::Int),
             Kind::Bytes | Kind::Raw => Some(StringRef::Bytes(self.0.value())),
             Kind::Big => Some(StringRef::Big(BigString(self.0))),
-            Kind::Collection | Kind::Plain => None,
+            Kind::Collection | Kind::Large | Kind::Plain => None,
         }
     }
 
-    /// OBJECT ENCODING of a string, as Valkey 9.1 would report it: `int`, `embstr` where key, value and header fit into its 128 bytes, else `raw`.
-    pub fn encoding(self) -> Option<&'static str> {
+    /// The value, if it is a collection.
+    #[inline]
+    pub fn collection(self) -> Option<View<'a>> {
+        View::of(self.0)
+    }
+
+    /// The type as TYPE names it.
+    pub fn type_name(self) -> &'static str {
+        self.collection().map_or("string", |view| view.form().type_of().name())
+    }
+
+    /// OBJECT ENCODING, as Valkey 9.1 would report it. Of a string: `int`, `embstr` where key, value and header fit into its 128 bytes, else `raw`.
+    pub fn encoding(self) -> &'static str {
+        if let Some(view) = self.collection() {
+            return view.form().encoding();
+        }
         match self.0.kind() {
-            Kind::Integer => Some("int"),
+            Kind::Integer => "int",
             Kind::Bytes if fits_embstr(self.key().len(), self.0.value().len(), self.0.has_deadline()) => {
-                Some("embstr")
+                "embstr"
             }
-            Kind::Bytes | Kind::Raw | Kind::Big => Some("raw"),
-            Kind::Collection | Kind::Plain => None,
+            _ => "raw",
         }
     }
 
@@ -61,6 +75,7 @@ impl<'a> Entry<'a> {
     pub fn size(self) -> usize {
         self.0.size().next_multiple_of(memory::GRANULE_BYTES)
             + self.0.big().map_or(0, |big| big.memory_bytes())
+            + self.0.large().map_or(0, |large| large.bytes() as usize)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Keyspaces against maps.
 
+use stdx::hash::Seed;
+
 use super::*;
 use crate::expiry::expire_slice;
 use crate::lazyfree::LazyFree;
@@ -300,7 +302,7 @@ fn encodings_are_those_of_valkey() {
         keyspace.put_string(key(&name), &vec![b'x'; value_bytes], deadline, None);
         assert_eq!(
             keyspace.find(key(&name)).unwrap().encoding(),
-            Some(encoding),
+            encoding,
             "{key_bytes} {value_bytes} {deadline:?}"
         );
     }
@@ -313,12 +315,12 @@ fn encodings_are_those_of_valkey() {
         ("", "embstr"),
     ] {
         keyspace.put_string(key(b"k"), value.as_bytes(), Deadline::Clear, None);
-        assert_eq!(keyspace.find(key(b"k")).unwrap().encoding(), Some(encoding), "{value}");
+        assert_eq!(keyspace.find(key(b"k")).unwrap().encoding(), encoding, "{value}");
     }
     keyspace.string_resize(key(b"k"), 3, None);
-    assert_eq!(keyspace.find(key(b"k")).unwrap().encoding(), Some("raw"));
+    assert_eq!(keyspace.find(key(b"k")).unwrap().encoding(), "raw");
     keyspace.put_string(key(b"k"), &[b'1'; 20_000], Deadline::Clear, None);
-    assert_eq!(keyspace.find(key(b"k")).unwrap().encoding(), Some("raw"));
+    assert_eq!(keyspace.find(key(b"k")).unwrap().encoding(), "raw");
 }
 
 #[test]
