@@ -3,6 +3,7 @@
 //! A data command is `fn(&mut Exec, Args, &mut Reply) -> Result<Effect, CommandError>`: it runs inside the shards that were entered for it, never
 //! suspends, and returns what it changed. What is about a connection or the server as a whole is not here but in `session`.
 
+pub mod bitmap;
 mod effects;
 pub mod generic;
 #[cfg(test)]
@@ -21,4 +22,4 @@ use command::Command;
 use shard::plan::Plan;
 
 /// All families.
-pub const FAMILIES: &[&[Command<Plan>]] = &[string::ROWS, generic::ROWS, keyspace::ROWS];
+pub const FAMILIES: &[&[Command<Plan>]] = &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS];

@@ -10,7 +10,7 @@ const VALUES: [&str; 9] =
     ["", "0", "1", "-17", "9223372036854775807", "3.25", "hello", "hello world", "\u{0}\u{7f}"];
 
 /// Words of a random command; `K` is a key, `V` a value, `I` a small integer, `S` seconds, `T` a time near now, `D` a database.
-const SHAPES: [&str; 57] = [
+const SHAPES: [&str; 65] = [
     "SET K V",
     "SET K V",
     "SET K V NX",
@@ -65,6 +65,14 @@ const SHAPES: [&str; 57] = [
     "SWAPDB D D",
     "FLUSHDB",
     "TOUCH K",
+    "SETBIT K 5 0",
+    "SETBIT K 77 1",
+    "BITFIELD K INCRBY u7 3 I OVERFLOW FAIL INCRBY i4 9 3 GET u8 0",
+    "BITFIELD K OVERFLOW SAT SET i6 77 I",
+    "BITOP XOR K K K",
+    "BITOP AND K K K",
+    "BITOP NOT K K",
+    "BITCOUNT K",
     "GET K",
     "SCAN 0",
     "OBJECT ENCODING K",

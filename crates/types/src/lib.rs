@@ -3,6 +3,7 @@
 //! A collection is packed into the value of its key's entry while it is small, and has memory of its own ([`memory::Large`]) when it is large.
 //! Commands read it through a [`View`] and change it through a [`Slot`]; each type has its own module with what can be asked of both.
 
+pub mod bits;
 mod form;
 mod limits;
 mod slot;

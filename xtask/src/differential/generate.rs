@@ -63,6 +63,9 @@ impl<'a> Generator<'a> {
             self.argument(argument, &mut words);
         }
         self.fix_count(row, &mut words);
+        if ["setbit", "bitfield"].contains(&row.words[0].as_str()) {
+            self.tame_bits(&mut words);
+        }
         self.spoil(row.words.len(), &mut words);
         // A cursor that the server has not given means something else on every server.
         if row.rule == Rule::Scan && words.len() > 1 && words[1].iter().any(u8::is_ascii_digit) {
@@ -136,10 +139,12 @@ impl<'a> Generator<'a> {
             Kind::Key => self.pick(KEYS),
             Kind::Pattern => self.pick(PATTERNS),
             Kind::Double => self.pick(DOUBLES),
+            Kind::Text if argument.name == "encoding" && self.random.below(10) > 0 => self.field_type(),
             Kind::Text => self.text(),
             Kind::UnixTime => self.time(&argument.name, self.now_s),
             Kind::Integer if argument.name.contains("seconds") => self.time(&argument.name, 0),
             Kind::Integer if argument.name.contains("db") || argument.name == "index" => self.database(),
+            Kind::Integer if argument.name == "bit" && self.random.below(8) > 0 => self.pick(&[b"0", b"1"]),
             Kind::Integer => self.integer(),
         };
         words.push(word);
@@ -156,6 +161,20 @@ impl<'a> Generator<'a> {
             3 => b"soon".to_vec(),
             4 => b"-9223372036854775808".to_vec(),
             _ => far.to_string().into_bytes(),
+        }
+    }
+
+    /// The type of an integer in a string of bits; a few do not exist.
+    fn field_type(&mut self) -> Vec<u8> {
+        let sign = if self.random.below(2) == 0 { 'i' } else { 'u' };
+        format!("{sign}{}", 1 + self.random.below(64)).into_bytes()
+    }
+
+    /// What a bit may be set to, mostly; and no string of 64 MB, which each GET of it would carry about.
+    fn tame_bits(&mut self, words: &mut [Vec<u8>]) {
+        words.iter_mut().filter(|word| *word == b"536870912").for_each(|word| *word = b"4294967296".to_vec());
+        if words[0].eq_ignore_ascii_case(b"SETBIT") && words.len() == 4 && self.random.below(8) > 0 {
+            words[3] = self.pick(&[b"0", b"1"]);
         }
     }
 

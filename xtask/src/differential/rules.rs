@@ -22,7 +22,7 @@ pub enum Rule {
 }
 
 /// Groups whose commands are all drawn, unless the table below says otherwise.
-const GROUPS: &[&str] = &["string", "generic", "transactions"];
+const GROUPS: &[&str] = &["string", "generic", "transactions", "bitmap"];
 
 /// Commands with a rule of their own.
 const RULES: &[(&str, Rule)] = &[
