@@ -49,7 +49,7 @@ pub(crate) struct Ran {
     pub(crate) effect: Effect,
 }
 
-/// Everything a keyspace holds: database, key, value, deadline.
+/// Everything a keyspace holds: database, key, value as [`World::value`] tells it, deadline.
 pub(crate) type Contents = Vec<(u16, Vec<u8>, Vec<u8>, Option<u64>)>;
 
 impl World {
@@ -207,7 +207,7 @@ impl World {
 
     /// All that has not expired, sorted.
     pub(crate) fn contents(&mut self) -> Contents {
-        let mut contents = Vec::new();
+        let mut found = Vec::new();
         let now_ms = self.now_ms;
         for id in 0..=self.layout.mask {
             let gather = |data: &mut ShardData| {
@@ -215,9 +215,8 @@ impl World {
                     let mut cursor = 0;
                     loop {
                         cursor = keyspace.scan(cursor, 100, |entry| {
-                            let value = entry.string().expect("only strings are there").to_vec();
                             if !entry.is_expired(now_ms) {
-                                contents.push((db, entry.key().to_vec(), value, entry.deadline()));
+                                found.push((db, entry.key().to_vec(), entry.type_name(), entry.deadline()));
                             }
                         });
                         if cursor == 0 {
@@ -228,9 +227,63 @@ impl World {
             };
             self.shards.with_one(id, &mut self.duty, gather).expect("nobody else is there");
         }
-        contents.sort();
+        found.sort();
+        let (db, proto) = (self.db, std::mem::replace(&mut self.proto, Proto::Resp2));
+        let journaling = std::mem::replace(&mut self.journaling, false);
+        let mut contents = Vec::new();
+        for (found_in, key, type_name, deadline) in found {
+            self.db = found_in;
+            let value = self.value(&key, type_name);
+            contents.push((found_in, key, value, deadline));
+        }
+        (self.db, self.proto, self.journaling) = (db, proto, journaling);
         contents
     }
+
+    /// What a key holds, in a form in which equal values are equal: what commands tell of it, sorted where order means nothing.
+    fn value(&mut self, key: &[u8], type_name: &str) -> Vec<u8> {
+        let mut ask = |words: &[&[u8]]| self.run(words).bytes;
+        match type_name {
+            "string" => ask(&[b"GET", key]),
+            "list" => ask(&[b"LRANGE", key, b"0", b"-1"]),
+            "set" => sorted(bulks(&ask(&[b"SMEMBERS", key])), 1),
+            "zset" => ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]),
+            "hash" => {
+                let pairs = bulks(&ask(&[b"HGETALL", key]));
+                let mut with_deadlines = Vec::new();
+                for pair in pairs.chunks(2) {
+                    let deadline = ask(&[b"HPEXPIRETIME", key, b"FIELDS", b"1", &pair[0]]);
+                    with_deadlines.extend([pair[0].clone(), pair[1].clone(), deadline]);
+                }
+                sorted(with_deadlines, 3)
+            }
+            "stream" => ask(&[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"]),
+            other => panic!("a type that nobody told the tests about: {other}"),
+        }
+    }
+}
+
+/// The strings of a RESP2 reply, one after the other.
+fn bulks(mut reply: &[u8]) -> Vec<Vec<u8>> {
+    let mut strings = Vec::new();
+    while let Some(end) = reply.windows(2).position(|pair| pair == b"\r\n") {
+        let (line, rest) = (&reply[..end], &reply[end + 2..]);
+        reply = rest;
+        if line[0] == b'$' {
+            let length = String::from_utf8_lossy(&line[1..]).parse::<usize>().expect("a string is there");
+            strings.push(rest[..length].to_vec());
+            reply = &rest[length + 2..];
+        }
+    }
+    strings
+}
+
+/// Groups of `by` strings in order, told apart by their lengths.
+fn sorted(strings: Vec<Vec<u8>>, by: usize) -> Vec<u8> {
+    let mut groups: Vec<&[Vec<u8>]> = strings.chunks(by).collect();
+    groups.sort();
+    let with_length = |text: &Vec<u8>| [text.len().to_string().as_bytes(), b":", text].concat();
+    groups.concat().iter().flat_map(with_length).collect()
 }
 
 /// The row of a command, if its words fit.

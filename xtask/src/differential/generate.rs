@@ -2,8 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::play::cursor_at;
 use super::rows::{Argument, Kind, Row};
 use super::rules::Rule;
+use super::vocabulary::{self, Vocabulary};
 use crate::bench::load::Random;
 
 /// Two keys in one slot by their hash tag, some elsewhere, an empty and a binary one.
@@ -13,6 +15,9 @@ const PATTERNS: &[&[u8]] =
 const DOUBLES: &[&[u8]] =
     &[b"0", b"1.5", b"-0.1", b"3e3", b"1e-7", b"1e300", b"inf", b"nan", b"x", b"", b"5.0e-1", b"10."];
 const JUNK: &[&[u8]] = &[b"abc", b"", b"1.5", b"-1", b"nan", b"NX", b"xx", b"GET", b"\x00", b"match"];
+/// Short, for nobody comes meanwhile; or wrong.
+const TIMEOUTS: &[&[u8]] = &[b"0.01", b"0.003", b"-1", b"x", b"1e400"];
+const TIMEOUTS_MS: &[&[u8]] = &[b"1", b"5", b"-1", b"x"];
 const DATABASES: u64 = 4;
 /// Deadlines lie further away than any run takes, or in the past.
 const FAR_S: u64 = 1000;
@@ -31,12 +36,25 @@ pub struct Generator<'a> {
     random: Random,
     rows: &'a [Row],
     now_s: u64,
+    /// Of the command that is drawn.
+    vocabulary: Option<&'static Vocabulary>,
+    /// The word that counts the elements that come next.
+    count_at: Option<usize>,
+    /// The last id of a stream's entry that was drawn.
+    id_last: u64,
 }
 
 impl<'a> Generator<'a> {
     pub fn new(seed: u64, rows: &'a [Row]) -> Self {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        Self { random: Random(seed.wrapping_mul(0x1234_5678_9abc_def1)), rows, now_s }
+        Self {
+            random: Random(seed.wrapping_mul(0x1234_5678_9abc_def1)),
+            rows,
+            now_s,
+            vocabulary: None,
+            count_at: None,
+            id_last: 2,
+        }
     }
 
     /// A sequence; half of them speak RESP3.
@@ -59,17 +77,20 @@ impl<'a> Generator<'a> {
 
     fn command(&mut self, row: &Row) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = row.words.iter().map(|word| self.cased(word)).collect();
+        self.vocabulary = vocabulary::of(&row.group);
+        self.count_at = None;
         for argument in &row.arguments {
             self.argument(argument, &mut words);
         }
-        self.fix_count(row, &mut words);
         if ["setbit", "bitfield"].contains(&row.words[0].as_str()) {
             self.tame_bits(&mut words);
         }
         self.spoil(row.words.len(), &mut words);
         // A cursor that the server has not given means something else on every server.
-        if row.rule == Rule::Scan && words.len() > 1 && words[1].iter().any(u8::is_ascii_digit) {
-            words[1] = b"0".to_vec();
+        let cursor = words.get(cursor_at(&words[0])).is_some_and(|word| word.iter().any(u8::is_ascii_digit));
+        if row.rule == Rule::Scan && cursor {
+            let at = cursor_at(&words[0]);
+            words[at] = b"0".to_vec();
         }
         words
     }
@@ -90,29 +111,18 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A count of keys (`numkeys`) is right most of the time.
-    fn fix_count(&mut self, row: &Row, words: &mut [Vec<u8>]) {
-        let Some(at) = row.arguments.iter().position(|a| a.name == "numkeys") else { return };
-        let place = row.words.len() + at;
-        let block = match row.arguments.get(at + 1).map(|a| &a.kind) {
-            Some(Kind::Block(parts)) => parts.len(),
-            _ => 1,
-        };
-        // The block is drawn as `1 + below(3)` repetitions of text that is no option; options begin with letters only.
-        let repeated = words[place + 1..]
-            .chunks(block)
-            .take_while(|part| part.len() == block && !is_option(&part[0]))
-            .count();
-        if self.random.below(10) > 0 && place < words.len() {
-            words[place] = repeated.to_string().into_bytes();
-        }
-    }
-
     fn argument(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
         if argument.optional && self.random.below(3) > 0 {
             return;
         }
-        let times = if argument.multiple { 1 + self.random.below(3) } else { 1 };
+        // Now and then so many that collections cross the thresholds of their encodings.
+        let times = match self.random.below(150) {
+            _ if !argument.multiple => 1,
+            0 => 40 + self.random.below(150),
+            1 => 500 + self.random.below(100),
+            n => 1 + n % 3,
+        };
+        let times = if self.vocabulary.is_some() { times } else { times.min(3) };
         for time in 0..times {
             if let Some(token) = argument.token.as_ref().filter(|_| time == 0 || argument.multiple_token) {
                 let token = self.cased(token);
@@ -120,9 +130,22 @@ impl<'a> Generator<'a> {
             }
             self.value(argument, words);
         }
+        // A count of what follows it (`numkeys`) is right most of the time.
+        if argument.multiple
+            && let Some(at) = self.count_at.take()
+            && self.random.below(10) > 0
+        {
+            words[at] = times.to_string().into_bytes();
+        }
     }
 
     fn value(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
+        if argument.name.starts_with("num") {
+            self.count_at = Some(words.len());
+        }
+        if let Some(word) = self.special(argument) {
+            return words.push(word);
+        }
         let word = match &argument.kind {
             Kind::Token => return,
             Kind::Block(parts) => return parts.iter().for_each(|part| self.argument(part, words)),
@@ -130,13 +153,14 @@ impl<'a> Generator<'a> {
                 // Sometimes two that exclude each other.
                 for _ in 0..1 + u64::from(self.random.below(20) == 0) {
                     let choice = self.random.below(choices.len() as u64) as usize;
-                    if let Some(choice) = choices.get(choice) {
+                    // An id by the server's clock is never the same twice.
+                    if let Some(choice) = choices.get(choice).filter(|c| c.token.as_deref() != Some("*")) {
                         self.argument(choice, words);
                     }
                 }
                 return;
             }
-            Kind::Key => self.pick(KEYS),
+            Kind::Key => self.key(),
             Kind::Pattern => self.pick(PATTERNS),
             Kind::Double => self.pick(DOUBLES),
             Kind::Text if argument.name == "encoding" && self.random.below(10) > 0 => self.field_type(),
@@ -148,6 +172,33 @@ impl<'a> Generator<'a> {
             Kind::Integer => self.integer(),
         };
         words.push(word);
+    }
+
+    /// A key: mostly one of those that hold values of the command's own type.
+    fn key(&mut self) -> Vec<u8> {
+        match self.vocabulary {
+            Some(vocabulary) if self.random.below(8) > 0 => self.pick(vocabulary.keys),
+            Some(_) => self.pick(KEYS),
+            None => {
+                let all = vocabulary::key_lists(KEYS);
+                let list = all[self.random.below(all.len() as u64) as usize];
+                self.pick(list)
+            }
+        }
+    }
+
+    /// A word that means something to commands of this type, if there is one for the argument's name.
+    fn special(&mut self, argument: &Argument) -> Option<Vec<u8>> {
+        let vocabulary = self.vocabulary?;
+        if argument.name == "timeout" || argument.token.as_deref() == Some("BLOCK") {
+            return Some(self.pick(if argument.name == "timeout" { TIMEOUTS } else { TIMEOUTS_MS }));
+        }
+        if vocabulary.ids.contains(&argument.name.as_str()) && self.random.below(3) > 0 {
+            self.id_last += self.random.below(3);
+            return Some(format!("{}-{}", self.id_last / 2, self.id_last % 2 + 1).into_bytes());
+        }
+        let (_, list) = vocabulary.words.iter().find(|(names, _)| names.contains(&argument.name.as_str()))?;
+        (self.random.below(12) > 0).then(|| self.pick(list))
     }
 
     /// A time to live or, from `since`, a deadline: far away mostly; otherwise past, absurd or no number.
@@ -193,7 +244,7 @@ impl<'a> Generator<'a> {
             b"9223372036854775807",
             b"-9223372036854775808",
             b"9223372036854775808",
-            b"536870912",
+            b"4294967296",
             b"4096",
             b"1.0",
             b"x",
@@ -257,10 +308,4 @@ impl<'a> Generator<'a> {
             _ => word.to_ascii_uppercase().into_bytes(),
         }
     }
-}
-
-/// Whether a word is an option's name that may follow a list of keys.
-fn is_option(word: &[u8]) -> bool {
-    const OPTIONS: &[&str] = &["NX", "XX", "EX", "PX", "EXAT", "PXAT", "KEEPTTL"];
-    OPTIONS.iter().any(|option| word.eq_ignore_ascii_case(option.as_bytes()))
 }

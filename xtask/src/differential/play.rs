@@ -55,7 +55,11 @@ impl Side {
         if name == b"exec" || name == b"discard" || name == b"reset" {
             let rules = std::mem::take(queued);
             if let Value::Array(items) = reply {
-                let seen = |(n, item)| seen(item, rules.get(n).copied().unwrap_or(Rule::Same));
+                let seen = |(n, item)| match rules.get(n).copied().unwrap_or(Rule::Same) {
+                    // How far one step of a scan goes is the server's own.
+                    Rule::Scan => type_of(&item),
+                    rule => seen(item, rule),
+                };
                 return Ok(Value::Array(items.into_iter().enumerate().map(seen).collect()));
             }
             return Ok(reply);
@@ -75,9 +79,15 @@ impl Side {
     }
 }
 
+/// The word that is the cursor: after the command's name, or after its key.
+pub fn cursor_at(name: &[u8]) -> usize {
+    if name.eq_ignore_ascii_case(b"scan") { 1 } else { 2 }
+}
+
 /// Follows a cursor; the elements of all replies with the last cursor.
 fn scan_to_the_end(client: &mut Client, step: &Step, first: Value) -> Result<Value> {
     let mut words = step.words.clone();
+    let cursor_at = cursor_at(&words[0]);
     let mut found = Vec::new();
     let mut reply = first;
     for _ in 0..SCAN_STEPS_MAX {
@@ -89,7 +99,7 @@ fn scan_to_the_end(client: &mut Client, step: &Step, first: Value) -> Result<Val
             found.dedup();
             return Ok(Value::Array(vec![Value::Bulk(b"0".to_vec()), Value::Array(found)]));
         }
-        words[1] = cursor.bytes().unwrap_or_default().to_vec();
+        words[cursor_at] = cursor.bytes().unwrap_or_default().to_vec();
         reply = client.call(&words)?;
     }
     Err("SCAN does not come to its end".into())
@@ -102,17 +112,18 @@ fn seen(reply: Value, rule: Rule) -> Value {
         (_, Value::Error(text)) => Value::Error(String::from_utf8_lossy(&text).into_owned().into_bytes()),
         (Rule::TypeOnly, reply) => type_of(&reply),
         (Rule::Member, Value::Bulk(_)) => Value::Masked("a key"),
-        (Rule::Scan, Value::Array(parts)) if parts.len() == 2 => {
-            let [cursor, keys] = <[Value; 2]>::try_from(parts).unwrap_or([Value::Null, Value::Null]);
-            // Inside EXEC one step of a scan: how far it goes is the server's own.
-            if cursor.bytes() == Some(b"0") {
-                Value::Array(vec![cursor, sorted(keys)])
-            } else {
-                Value::Masked("a step of a scan")
-            }
-        }
         (Rule::Unordered, reply) => sorted(reply),
+        (Rule::Pairs, reply @ Value::Array(_)) => sorted_pairs(&reply),
+        (Rule::Random, Value::Array(items)) => {
+            let masked =
+                items.iter().map(|item| if item == &Value::Null { Value::Null } else { type_of(item) });
+            Value::Array(masked.collect())
+        }
+        (Rule::Random, reply @ Value::Bulk(_)) => type_of(&reply),
         (Rule::Within(by), Value::Integer(n)) if n >= 0 => Value::Double(format!("{n}~{by}")),
+        (Rule::Within(_), Value::Array(items)) => {
+            Value::Array(items.into_iter().map(|item| seen(item, rule)).collect())
+        }
         (_, Value::Set(items)) => sorted(Value::Set(items)),
         (_, Value::Map(mut pairs)) => {
             pairs.sort();
@@ -215,7 +226,7 @@ fn contents(client: &mut Client, database: u32) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for key in keys {
         let kind = client.call(&[b"TYPE".as_slice(), &key])?;
-        let value = client.call(&[b"GET".as_slice(), &key])?;
+        let value = value(client, &kind, &key)?;
         let ttl = client.call(&[b"PTTL".as_slice(), &key])?;
         let ttl_ms = if let Value::Integer(ms) = ttl {
             ms
@@ -225,6 +236,29 @@ fn contents(client: &mut Client, database: u32) -> Result<Vec<Entry>> {
         entries.push(Entry { key, kind, value, ttl_ms });
     }
     Ok(entries)
+}
+
+/// What a key holds, with its encoding, in a form in which equal values are equal.
+fn value(client: &mut Client, kind: &Value, key: &[u8]) -> Result<Value> {
+    let held = match kind.text().as_str() {
+        "list" => client.call(&[b"LRANGE".as_slice(), key, b"0", b"-1"])?,
+        "set" => sorted(client.call(&[b"SMEMBERS".as_slice(), key])?),
+        "zset" => client.call(&[b"ZRANGE".as_slice(), key, b"0", b"-1", b"WITHSCORES"])?,
+        "hash" => sorted_pairs(&client.call(&[b"HGETALL".as_slice(), key])?),
+        "stream" => return client.call(&[b"XRANGE".as_slice(), key, b"-", b"+"]),
+        // A result of INCRBYFLOAT that is an integer is kept as one (docs/differences.md).
+        _ => return client.call(&[b"GET".as_slice(), key]),
+    };
+    Ok(Value::Array(vec![client.call(&[b"OBJECT".as_slice(), b"ENCODING", key])?, held]))
+}
+
+/// The pairs of a flat array in order.
+fn sorted_pairs(reply: &Value) -> Value {
+    let items = reply.items();
+    let mut pairs: Vec<Value> =
+        items.chunks(2).map(|pair| Value::Array(pair.iter().copied().cloned().collect())).collect();
+    pairs.sort();
+    Value::Array(pairs)
 }
 
 fn first_difference(one: &[Entry], other: &[Entry]) -> Option<String> {

@@ -12,6 +12,8 @@ pub struct Row {
     pub words: Vec<String>,
     pub arguments: Vec<Argument>,
     pub rule: Rule,
+    /// The group of COMMAND DOCS.
+    pub group: String,
 }
 
 /// One argument of a command.
@@ -79,8 +81,9 @@ fn collect(docs: &Value, rows: &mut Vec<Row>) -> Result<()> {
         }
         let arguments = doc.field("arguments").map(arguments).transpose()?.unwrap_or_default();
         let words: Vec<String> = name.text().to_ascii_lowercase().split('|').map(str::to_string).collect();
-        let rule = rules::of(&words.join(" "), &doc.field("group").map(Value::text).unwrap_or_default());
-        rows.push(Row { words, arguments, rule });
+        let group = doc.field("group").map(Value::text).unwrap_or_default();
+        let rule = rules::of(&words.join(" "), &group);
+        rows.push(Row { words, arguments, rule, group });
     }
     Ok(())
 }

@@ -15,6 +15,10 @@ pub enum Rule {
     TypeOnly,
     /// The cursor is followed to its end; then all elements, each once, in any order.
     Scan,
+    /// Names and values in turns: the pairs in any order.
+    Pairs,
+    /// Elements by chance: as many of them, each of the same type.
+    Random,
     /// A key that exists on the server that gave it; nil on both or on neither.
     Member,
     /// Not drawn.
@@ -22,7 +26,19 @@ pub enum Rule {
 }
 
 /// Groups whose commands are all drawn, unless the table below says otherwise.
-const GROUPS: &[&str] = &["string", "generic", "transactions", "bitmap"];
+const GROUPS: &[&str] = &[
+    "string",
+    "generic",
+    "transactions",
+    "list",
+    "set",
+    "sorted-set",
+    "hash",
+    "stream",
+    "geo",
+    "bitmap",
+    "hyperloglog",
+];
 
 /// Commands with a rule of their own.
 const RULES: &[(&str, Rule)] = &[
@@ -38,12 +54,32 @@ const RULES: &[(&str, Rule)] = &[
     // The order of keys is each server's own.
     ("keys", Rule::Unordered),
     ("scan", Rule::Scan),
+    ("hscan", Rule::Scan),
+    ("sscan", Rule::Scan),
+    ("zscan", Rule::Scan),
+    ("hkeys", Rule::Unordered),
+    ("hvals", Rule::Unordered),
+    ("hgetall", Rule::Pairs),
+    ("smembers", Rule::Unordered),
+    ("sdiff", Rule::Unordered),
+    ("sinter", Rule::Unordered),
+    ("sunion", Rule::Unordered),
+    // Chance.
+    ("hrandfield", Rule::Random),
+    ("srandmember", Rule::Random),
+    ("zrandmember", Rule::Random),
+    // Chance that stays in the data: golden files and unit tests see to it.
+    ("spop", Rule::Never),
     ("randomkey", Rule::Member),
     // Time passes between the two.
     ("ttl", Rule::Within(1)),
     ("pttl", Rule::Within(2000)),
     ("expiretime", Rule::Within(1)),
     ("pexpiretime", Rule::Within(2000)),
+    ("httl", Rule::Within(1)),
+    ("hpttl", Rule::Within(2000)),
+    ("hexpiretime", Rule::Within(1)),
+    ("hpexpiretime", Rule::Within(2000)),
     // A counter of shared objects in one, a constant in the other.
     ("object refcount", Rule::TypeOnly),
     // A result of INCRBYFLOAT that is an integer is kept as one (docs/differences.md).
@@ -63,8 +99,10 @@ const RULES: &[(&str, Rule)] = &[
 ];
 
 /// Commands without which a sequence would have nothing to look at; drawn even where only others are asked for.
-const SCENE: &[&str] =
-    &["set", "mset", "append", "del", "expire", "persist", "multi", "exec", "watch", "select"];
+const SCENE: &[&str] = &[
+    "set", "mset", "append", "del", "expire", "persist", "multi", "exec", "watch", "select", "rpush", "sadd",
+    "zadd", "hset", "xadd",
+];
 
 /// The rule of a command.
 pub fn of(name: &str, group: &str) -> Rule {
