@@ -7,6 +7,7 @@ pub mod bits;
 mod form;
 mod limits;
 mod slot;
+pub mod table;
 
 pub use form::{Form, Type};
 pub use limits::Limits;

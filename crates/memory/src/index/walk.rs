@@ -1,8 +1,9 @@
-//! HOT: going through an index without knowing a hash: scanning all of it in steps, and drawing entries by chance.
+//! HOT: going through an index without knowing a hash: scanning all of it in steps, and drawing entries by chance; and asking ahead for what
+//! lookups of known hashes will read.
 
 use crate::handle::Handle;
 
-use super::line::{BUCKET_SLOTS, Item};
+use super::line::{BUCKET_SLOTS, Item, fingerprint};
 use super::{Index, bucket_of, level, prefetch};
 
 /// A sample looks at this many random places before it walks.
@@ -92,6 +93,28 @@ impl Index {
             });
             chosen
         })
+    }
+
+    /// Stage one of a batch of lookups: asks for the bucket of `hash`.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        if self.bucket_count != 0 {
+            prefetch(std::ptr::from_ref(self.bucket(bucket_of(hash, self.bucket_count))).cast());
+        }
+    }
+
+    /// Stage two, by now the bucket should have arrived: asks for the entries in it that may be the one with `hash`.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        if self.bucket_count == 0 {
+            return;
+        }
+        let bucket = self.bucket(bucket_of(hash, self.bucket_count));
+        let mut matches = bucket.matches(fingerprint(hash));
+        while matches != 0 {
+            prefetch(self.entry_address(bucket.item(matches.trailing_zeros() as usize)));
+            matches &= matches - 1;
+        }
     }
 
     fn wrap(&self, start: u64, step: u32) -> u32 {
