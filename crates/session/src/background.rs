@@ -192,6 +192,7 @@ fn expire(worker: &mut Worker) -> u64 {
     worker.background.due_ms[turn] = due_ms;
     let spent_us = clock::monotonic_us() - started_us;
     worker.stats().expire_cycle_us.add(spent_us);
+    held(worker, spent_us);
     outcome.map_or(0, |outcome| worker.background.pace.rest_us(&outcome, spent_us))
 }
 
@@ -210,11 +211,13 @@ fn reclaim(worker: &mut Worker) -> bool {
         let turn = worker.background.tidy_turn % homes;
         worker.background.tidy_turn = turn + 1;
         let id = home(worker, turn);
+        let slice_us = clock::monotonic_us();
         let engine = &mut worker.engine;
         let steps = engine.shards.with_one(id, &mut engine.duty, |data| {
             data.in_use().map(|(_, keyspace)| keyspace.tidy(TIDY_STEPS)).sum::<u32>()
         });
         worker.stats().entries_moved.add(u64::from(*steps.as_ref().unwrap_or(&0)));
+        held(worker, clock::monotonic_us() - slice_us);
         worker.background.tidy_idle =
             if matches!(steps, Ok(0)) { worker.background.tidy_idle + 1 } else { 0 };
         if clock::monotonic_us() - started_us >= SLICE_US {
@@ -225,6 +228,11 @@ fn reclaim(worker: &mut Worker) -> bool {
     let arena = worker.shared.arena;
     let keep = (arena.bytes_used() / TRIM_KEEP_SHARE).max(TRIM_KEEP_MIN);
     worker.id() == 0 && arena.trim(keep, TRIM_BYTES) > 0
+}
+
+/// A slice of background work has held a shard for so long.
+fn held(worker: &Worker, us: u64) {
+    worker.stats().shard_hold_max_ticks.raise(clock::ns_to_ticks(us * 1000));
 }
 
 /// `timeout`: closes clients that have sent nothing for too long.

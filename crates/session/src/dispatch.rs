@@ -60,11 +60,15 @@ impl Worker {
         if shared.monitors.load(Ordering::Relaxed) != 0 && (flow != Flow::Wait || entry.spec.name != "EXEC") {
             crate::monitor::feed(self, &connection.client, entry, args);
         }
-        if flow == Flow::Wait && matches!(entry.run, Run::Session(_)) {
+        let is_data = matches!(entry.run, Run::Data(_));
+        if flow == Flow::Wait && !is_data {
             connection.late = Some(Box::new(OwnedArgs::from(args)));
         }
-        if let Some(cost) = self.settle(connection, entry.number, started, reply.errors - errors, flow, reply)
-        {
+        let cost = self.settle(connection, entry.number, started, reply.errors - errors, flow, reply);
+        if is_data && flow == Flow::Done {
+            self.stats().shard_hold_max_ticks.raise(self.ticks.wrapping_sub(started));
+        }
+        if let Some(cost) = cost {
             self.remember(&connection.client, entry.number, cost, args);
         }
     }

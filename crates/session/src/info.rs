@@ -451,6 +451,7 @@ fn darter(worker: &Worker, lines: &mut Lines) {
     lines.put("shards", u32::from(worker.shared.layout.mask) + 1);
     lines.put("io_engine", worker.shared.io_engine.get().copied().unwrap_or("none"));
     lines.put("commands_posted", totals.commands_posted);
+    lines.put("shard_hold_max_us", ticks_to_ns(totals.shard_hold_max_ticks) / 1000);
     lines.put("memory_waste", totals.waste_bytes);
     lines.put("memory_reserved", worker.shared.arena.bytes_reserved());
 }

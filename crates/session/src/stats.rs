@@ -63,6 +63,7 @@ macro_rules! counters {
     (
         events { $($(#[$event_doc:meta])* $event:ident,)* }
         gauges { $($(#[$gauge_doc:meta])* $gauge:ident,)* }
+        maxima { $($(#[$maximum_doc:meta])* $maximum:ident,)* }
     ) => {
         /// The counters of one thread, on cache lines of its own.
         #[derive(Debug, Default)]
@@ -70,19 +71,22 @@ macro_rules! counters {
         pub struct Counters {
             $($(#[$event_doc])* pub $event: Counter,)*
             $($(#[$gauge_doc])* pub $gauge: Counter,)*
+            $($(#[$maximum_doc])* pub $maximum: Counter,)*
         }
 
-        /// The counters of all threads, added up.
+        /// The counters of all threads: their sums, of maxima the largest.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Totals {
             $($(#[$event_doc])* pub $event: u64,)*
             $($(#[$gauge_doc])* pub $gauge: u64,)*
+            $($(#[$maximum_doc])* pub $maximum: u64,)*
         }
 
         impl Totals {
             fn add(&mut self, counters: &Counters) {
                 $(self.$event = self.$event.wrapping_add(counters.$event.get());)*
                 $(self.$gauge = self.$gauge.wrapping_add(counters.$gauge.get());)*
+                $(self.$maximum = self.$maximum.max(counters.$maximum.get());)*
             }
         }
 
@@ -90,6 +94,7 @@ macro_rules! counters {
             /// CONFIG RESETSTAT: what has happened is forgotten, what is there remains.
             fn reset(&self) {
                 $(self.$event.set(0);)*
+                $(self.$maximum.set(0);)*
             }
         }
     };
@@ -145,10 +150,15 @@ counters! {
         client_bytes,
         /// Bytes of holes in the pages of the thread's home shards.
         waste_bytes,
+    }
+    maxima {
         /// The largest unparsed input of a client in the last seconds.
         client_input_recent_max,
         /// The largest unsent output of a client in the last seconds.
         client_output_recent_max,
+        /// The longest time for which a command, a transaction or a background slice has held its shards, in ticks of the clock; with it
+        /// what was posted there meanwhile, as far as it was run before they were left.
+        shard_hold_max_ticks,
     }
 }
 

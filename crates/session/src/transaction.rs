@@ -219,6 +219,8 @@ impl Cx<'_> {
             reply.null_array();
             return Flow::Done;
         }
+        let held = remaining.task.iter().flat_map(|task| &task.ends).map(|end| end.ticks).sum();
+        self.worker.stats().shard_hold_max_ticks.raise(held);
         reply.array(remaining.queued.len());
         self.go_on(reply)
     }
