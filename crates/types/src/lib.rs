@@ -6,6 +6,7 @@
 pub mod bits;
 mod form;
 mod limits;
+pub mod packed;
 mod slot;
 pub mod table;
 
