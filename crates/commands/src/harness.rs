@@ -9,7 +9,7 @@ use shard::data::{Counters, Hints, ShardData};
 use shard::exec::{Exec, Held, Layout};
 use shard::keyspace::Storage;
 use shard::latch::{Duty, Pace, Shards};
-use shard::plan::{Plan, Run, Step, WalkStart, WalkStep};
+use shard::plan::{Attempted, Plan, Run, Step, WalkStart, WalkStep};
 use shard::settings::Settings;
 use std::sync::{Arc, LazyLock};
 use stdx::hash::Seed;
@@ -117,6 +117,16 @@ impl World {
             Plan::Keys(run) => {
                 let ids = self.shards_of(row.spec.keys, args);
                 self.enter(&ids, args, reply, run)
+            }
+            Plan::Blocking(blocking) => {
+                let ids = self.shards_of(row.spec.keys, args);
+                self.within(&ids, |cx| match (blocking.attempt)(cx, args, reply)? {
+                    Attempted::Done(effect) => Ok(effect),
+                    Attempted::Wait(wait) => {
+                        (blocking.null)(reply);
+                        Ok(wait.effect)
+                    }
+                })
             }
             Plan::Every(run) => {
                 let ids: Vec<ShardId> = (0..=self.layout.mask).collect();

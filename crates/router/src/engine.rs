@@ -5,6 +5,7 @@
 //! A command whose shards are free runs on the stack of its thread. If a shard is busy, the command becomes a [`Task`] that is posted
 //! there (with the shards it already holds) and whoever leaves the shard carries on; the thread goes on with other connections.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use command::{CommandError, Effect, KeySpec};
@@ -12,14 +13,16 @@ use resp::{Args, Mark, OwnedArgs, Reply};
 use shard::ShardId;
 use shard::data::{Counters, ShardData};
 use shard::exec::Held;
-use shard::latch::{Busy, Duty, Shards, Submitted, Visit};
-use shard::plan::{Plan, Run, Walk, WalkStart, WalkStep};
+use shard::latch::{Busy, Duty, Entered, Shards, Submitted, Visit};
+use shard::plan::{Blocking, Plan, Run, Walk, WalkStart, WalkStep};
+use shard::waiter::Waiter;
 use stdx::rng::Rng;
 
 use crate::published::counts;
 use crate::task::{
-    Outcome, Queued, Stamped, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamped,
+    Home, Outcome, Queued, Stamped, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamped,
 };
+use crate::waiting::{self, Blocked, Candidate, Served, Server};
 
 /// One command to run.
 #[derive(Clone, Copy)]
@@ -34,17 +37,21 @@ pub struct Call<'a> {
 }
 
 /// What became of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
     Done,
     /// The reply holds an error.
     Failed,
+    /// There is nothing for the command yet: it waits. Its reply comes in a task to the thread's `home`, unless its wait is ended before.
+    Waits(Blocked),
     /// A shard was busy: the finished task comes to the thread's `home`.
     Posted,
 }
 
 /// Steps of a walk that a thread runs before it sees to its other connections.
 const WALK_STEPS_MAX: u32 = 64;
+
+/// Waiting commands that are tried again at once.
+const RETRIES_MAX: u32 = 64;
 
 /// What became of a task that was submitted.
 pub enum Sent {
@@ -65,8 +72,10 @@ pub struct Engine {
     pub counters: Counters,
     /// What the journal must record; only filled while a journal listens.
     pub journal: Vec<Stamped>,
-    home: Arc<dyn Fn(Box<Task>) + Send + Sync>,
+    home: Home,
     ids: Vec<ShardId>,
+    /// Waiting commands to be tried again with all their shards.
+    deferred: VecDeque<Arc<Waiter>>,
 }
 
 impl Engine {
@@ -75,7 +84,7 @@ impl Engine {
         shards: Arc<Shards<ShardData>>,
         surroundings: Surroundings,
         rng: Rng,
-        home: Arc<dyn Fn(Box<Task>) + Send + Sync>,
+        home: Home,
     ) -> Self {
         Self {
             shards,
@@ -87,6 +96,7 @@ impl Engine {
             journal: Vec::new(),
             home,
             ids: Vec::new(),
+            deferred: VecDeque::new(),
         }
     }
 
@@ -108,6 +118,7 @@ impl Engine {
                 self.ids = ids;
                 ran
             }
+            (Plan::Blocking(blocking), _) => self.run_blocking(call, blocking, reply),
             (Plan::Every(run), _) => {
                 let ids: Vec<ShardId> = self.every_shard().collect();
                 self.run_several(call, *run, &ids, reply)
@@ -120,26 +131,38 @@ impl Engine {
 
     #[inline]
     fn run_one(&mut self, call: Call<'_>, run: Run, shard: ShardId, reply: &mut Reply) -> Ran {
-        let Self { shards, duty, surroundings, rng, counters, .. } = self;
+        let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
         let mark = reply.mark();
         let entered = shards.with_one(shard, duty, |data| {
             let published = &surroundings.published;
             let keys_published = |db| published.keys(db);
-            let mut cx = surroundings.exec(call.db, rng, counters, &keys_published, Held::One(shard, data));
+            let held = Held::One(shard, &mut *data);
+            let mut cx = surroundings.exec(call.db, rng, counters, &keys_published, held);
             cx.hint = call.hint;
             let result = run(&mut cx, call.args, reply);
-            let (elsewhere, journaling) = (cx.elsewhere, cx.journaling);
-            let data = cx.shard(shard);
+            let mut elsewhere = cx.elsewhere;
+            let has_ready = if elsewhere {
+                data.has_ready()
+            } else {
+                data.existing(call.db).is_some_and(|keyspace| keyspace.waits().has_ready())
+            };
+            let mut served = None;
+            if has_ready {
+                let server = Server { surroundings, rng, counters, home, served: Served::default() };
+                served = Some(Box::new(server.serve(&mut Held::One(shard, &mut *data))));
+                elsewhere = true;
+            }
             if elsewhere {
                 publish_shard(published, shard, data);
             } else {
                 published.set(shard, call.db, counts(data.existing(call.db)));
             }
-            let stamped = journaling.then(|| stamped(std::iter::once(data), surroundings.now_ms));
-            (result, stamped)
+            let stamped =
+                surroundings.journaling.then(|| stamped(std::iter::once(data), surroundings.now_ms));
+            (result, After { stamped, served })
         });
         match entered {
-            Ok((result, stamped)) => self.end(call, result, stamped, mark, reply),
+            Ok((result, after)) => self.end(call, result, after, mark, reply),
             Err(Busy) => {
                 let work = Work::Command(self.queued(call), run);
                 self.post(call, work, &[shard], reply)
@@ -149,7 +172,7 @@ impl Engine {
 
     /// A command over several shards: at once if all are free, else it travels.
     fn run_several(&mut self, call: Call<'_>, run: Run, ids: &[ShardId], reply: &mut Reply) -> Ran {
-        let Self { shards, duty, surroundings, rng, counters, .. } = self;
+        let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
         let mark = reply.mark();
         let entered = shards.with_several(ids, duty, |entered| {
             let published = &surroundings.published;
@@ -158,22 +181,49 @@ impl Engine {
                 surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
             let result = run(&mut cx, call.args, reply);
             let elsewhere = cx.elsewhere || matches!(call.plan, Plan::Every(_));
-            for (id, data) in entered.iter_mut() {
-                if elsewhere {
-                    publish_shard(published, id, data);
-                } else {
-                    published.set(id, call.db, counts(data.existing(call.db)));
-                }
-            }
-            let shards = entered.iter_mut().map(|(_, data)| data);
-            let stamped = surroundings.journaling.then(|| stamped(shards, surroundings.now_ms));
-            (result, stamped)
+            let server = Server { surroundings, rng, counters, home, served: Served::default() };
+            let after = leave_several(server, entered, (!elsewhere).then_some(call.db));
+            (result, after)
         });
         match entered {
-            Ok((result, stamped)) => self.end(call, result, stamped, mark, reply),
+            Ok((result, after)) => self.end(call, result, after, mark, reply),
             Err(Busy) => {
                 let work = Work::Command(self.queued(call), run);
                 self.post(call, work, ids, reply)
+            }
+        }
+    }
+
+    /// A command that waits if there is nothing for it.
+    fn run_blocking(&mut self, call: Call<'_>, blocking: &'static Blocking, reply: &mut Reply) -> Ran {
+        let mut ids = Vec::new();
+        // As in `run`: the command itself answers with its error.
+        let _ = collect_shards(&mut ids, call.keys, call.args, &self.surroundings);
+        let ticket = Ticket { thread: self.thread, connection: call.connection };
+        let candidate = Candidate { blocking, keys: call.keys, args: call.args, ticket, proto: reply.proto };
+        let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
+        let mark = reply.mark();
+        let entered = shards.with_several(&ids, duty, |entered| {
+            let published = &surroundings.published;
+            let keys_published = |db| published.keys(db);
+            let mut cx =
+                surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
+            cx.hint = call.hint;
+            let result = waiting::attempt(&mut cx, candidate, published, reply);
+            let server = Server { surroundings, rng, counters, home, served: Served::default() };
+            let after = leave_several(server, entered, Some(call.db));
+            (result, after)
+        });
+        match entered {
+            Ok((Ok((effect, Some(blocked))), after)) => {
+                self.end(call, Ok(effect), after, mark, reply);
+                Ran::Waits(blocked)
+            }
+            Ok((result, after)) => self.end(call, result.map(|(effect, _)| effect), after, mark, reply),
+            Err(Busy) => {
+                let (queued, keys) = (self.queued(call), call.keys);
+                let work = Work::Blocking { queued, blocking, keys, blocked: None };
+                self.post(call, work, &ids, reply)
             }
         }
     }
@@ -224,7 +274,11 @@ impl Engine {
             Sent::Back(mut task) => {
                 reply.append(&mut task.reply);
                 self.absorb(&mut task);
-                if task.outcome == Outcome::Failed { Ran::Failed } else { Ran::Done }
+                match (task.outcome, task.work) {
+                    (Outcome::Failed, _) => Ran::Failed,
+                    (_, Work::Blocking { blocked: Some(blocked), .. }) => Ran::Waits(blocked),
+                    _ => Ran::Done,
+                }
             }
         }
     }
@@ -242,6 +296,7 @@ impl Engine {
             ends: Vec::new(),
             counters: Counters::default(),
             stamped: Stamped::default(),
+            deferred: Vec::new(),
         })
     }
 
@@ -276,6 +331,48 @@ impl Engine {
         if !stamped.records.is_empty() {
             self.journal.push(stamped);
         }
+        self.deferred.extend(task.deferred.drain(..));
+    }
+
+    /// Takes a waiting command out of its queues, at once or when they are free. Its wait must have been ended.
+    pub fn leave(&mut self, waiter: Arc<Waiter>) {
+        let ids = self.shards_of_keys(waiter.keys());
+        let task = self.task(0, Work::Leave(waiter), &Reply::default());
+        self.submit(task, &ids);
+    }
+
+    /// Tries waiting commands again that need shards which were not held when they became ready; some of them at once, the rest in the
+    /// next turn.
+    fn retry_deferred(&mut self) {
+        for _ in 0..RETRIES_MAX {
+            let Some(waiter) = self.deferred.pop_front() else { return };
+            let ids = self.shards_of_keys(waiter.keys());
+            let task = self.task(0, Work::Retry(waiter), &Reply::default());
+            if let Sent::Back(mut task) = self.submit(task, &ids) {
+                self.absorb(&mut task);
+            }
+        }
+    }
+
+    /// Serves those who wait for keys of a shard that changed outside of commands (expiry, eviction).
+    pub fn serve(&mut self, shard: ShardId) {
+        let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
+        let served = shards.with_one(shard, duty, |data| {
+            let server = Server { surroundings, rng, counters, home, served: Served::default() };
+            let served = server.serve(&mut Held::One(shard, data));
+            publish_shard(&surroundings.published, shard, data);
+            let stamped =
+                surroundings.journaling.then(|| stamped(std::iter::once(data), surroundings.now_ms));
+            (stamped, served)
+        });
+        // A busy shard is served by whoever is there.
+        let Ok((stamped, Served { mut records, deferred })) = served else { return };
+        if let Some(mut stamped) = stamped {
+            stamped.records.append(&mut records);
+            self.journal.push(stamped);
+        }
+        self.deferred.extend(deferred);
+        self.retry_deferred();
     }
 
     /// Goes on with a walk that came back from a busy shard.
@@ -331,7 +428,7 @@ impl Engine {
         &mut self,
         call: Call<'_>,
         result: Result<Effect, CommandError>,
-        stamped: Option<Stamped>,
+        after: After,
         mark: Mark,
         reply: &mut Reply,
     ) -> Ran {
@@ -339,24 +436,56 @@ impl Engine {
             Ok(effect) => (effect, Ran::Done),
             Err(error) => (Effect::None, fail(reply, mark, &error)),
         };
+        let After { stamped, mut served } = after;
         if let Some(mut stamped) = stamped {
             record(&mut stamped.records, &self.surroundings, call.db, call.args, effect);
+            if let Some(served) = &mut served {
+                stamped.records.append(&mut served.records);
+            }
             if !stamped.records.is_empty() {
                 self.journal.push(stamped);
             }
+        }
+        if let Some(served) = served {
+            self.deferred.extend(served.deferred);
+            self.retry_deferred();
         }
         ran
     }
 }
 
+/// What is left to do once the shards of a command are left.
+struct After {
+    stamped: Option<Stamped>,
+    served: Option<Box<Served>>,
+}
+
+/// Before several shards are left: those who wait are served, the numbers of keys published, of one database or of all.
+fn leave_several(server: Server<'_>, entered: &mut Entered<'_, ShardData>, db: Option<u16>) -> After {
+    let surroundings = server.surroundings;
+    let mut held = Held::Several(entered.reborrow());
+    let served = waiting::has_ready(&mut held).then(|| Box::new(server.serve(&mut held)));
+    let db = db.filter(|_| served.is_none());
+    for (id, data) in entered.iter_mut() {
+        match db {
+            Some(db) => surroundings.published.set(id, db, counts(data.existing(db))),
+            None => publish_shard(&surroundings.published, id, data),
+        }
+    }
+    let shards = entered.iter_mut().map(|(_, data)| data);
+    let stamped = surroundings.journaling.then(|| stamped(shards, surroundings.now_ms));
+    After { stamped, served }
+}
+
 impl Engine {
-    /// Whether the thread owns shards that it must go on draining before it may sleep.
+    /// Whether the thread owns shards that it must go on draining, or has waiting commands to try again, before it may sleep.
     pub fn has_duty(&self) -> bool {
-        !self.duty.is_empty()
+        !self.duty.is_empty() || !self.deferred.is_empty()
     }
 
-    /// Goes on draining the shards that this thread owns, for a bounded time.
+    /// Goes on draining the shards that this thread owns, and with waiting commands, for a bounded time.
     pub fn drain_duty(&mut self) {
+        self.retry_deferred();
         if !self.duty.is_empty() {
             // What is left over stays on the duty for the next turn.
             let _ = self.shards.resume(&mut self.duty);

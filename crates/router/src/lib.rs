@@ -5,3 +5,4 @@ pub mod mailbox;
 pub mod published;
 pub mod table;
 pub mod task;
+pub mod waiting;

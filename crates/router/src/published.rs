@@ -1,9 +1,10 @@
-//! What shards let others see without entering them: the number of keys of each of their databases, and how many of them expire.
+//! What shards let others see without entering them: the number of keys of each of their databases, how many of them expire, and how many
+//! keys are waited for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use shard::ShardId;
-use shard::keyspace::Keyspace;
+use shard::keyspace::{Change, Keyspace};
 
 /// Keys of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct Published {
     /// Shard-major; a shard's counts begin on their own cache line.
     cells: Box<[Cell]>,
     stride: usize,
+    /// Keys of all databases and shards that somebody waits for, and those where somebody wants to know when they go.
+    waited_for: AtomicI64,
+    waited_for_on_nokey: AtomicI64,
 }
 
 #[derive(Default)]
@@ -43,7 +47,13 @@ impl Published {
     pub fn new(shards: u16, databases: u16) -> Self {
         let stride = usize::from(databases).next_multiple_of(LINE);
         let cells = (0..usize::from(shards) * stride).map(|_| Cell::default()).collect();
-        Self { databases, cells, stride }
+        Self {
+            databases,
+            cells,
+            stride,
+            waited_for: AtomicI64::new(0),
+            waited_for_on_nokey: AtomicI64::new(0),
+        }
     }
 
     pub fn databases(&self) -> u16 {
@@ -64,6 +74,19 @@ impl Published {
                 cell.store(count, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Notes that somebody has begun or ceased to wait for a key.
+    pub fn waits_changed(&self, change: Change) {
+        // Relaxed: counts that stand alone.
+        self.waited_for.fetch_add(change.keys, Ordering::Relaxed);
+        self.waited_for_on_nokey.fetch_add(change.on_nokey, Ordering::Relaxed);
+    }
+
+    /// Keys that somebody waits for; those where somebody wants to know when they go.
+    pub fn waited_for(&self) -> (u64, u64) {
+        let count = |cell: &AtomicI64| u64::try_from(cell.load(Ordering::Relaxed)).unwrap_or(0);
+        (count(&self.waited_for), count(&self.waited_for_on_nokey))
     }
 
     /// Keys of a database in one shard.

@@ -6,17 +6,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{CommandError, Effect, Record};
+use command::{CommandError, Effect, KeySpec, Record};
 use resp::{Args, Mark, OwnedArgs, Reply};
 use shard::ShardId;
 use shard::data::{Counters, Hints, ShardData};
 use shard::exec::{Exec, Held, Layout};
 use shard::latch::{Entered, Visit};
-use shard::plan::{Plan, Run, Step, Walk, WalkStart, WalkStep};
+use shard::plan::{Attempted, Blocking, Plan, Run, Step, Walk, WalkStart, WalkStep};
 use shard::settings::Settings;
+use shard::waiter::Waiter;
 use stdx::rng::Rng;
 
 use crate::published::{Published, counts};
+use crate::waiting::{self, Blocked, Candidate, Served, Server};
+
+/// Hands a finished task to the thread of its ticket.
+pub type Home = Arc<dyn Fn(Box<Task>) + Send + Sync>;
 
 /// Whom a finished task goes back to: a connection of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,22 @@ pub enum Work {
     },
     /// The keys are no longer watched; nobody waits for it.
     Unwatch(Watched),
+    /// A command that may begin to wait; if it did, how.
+    Blocking {
+        queued: Queued,
+        blocking: &'static Blocking,
+        keys: &'static [KeySpec],
+        blocked: Option<Blocked>,
+    },
+    /// A command that waited has its reply. It still stands in queues of other shards if `elsewhere`.
+    Served {
+        waiter: Arc<Waiter>,
+        elsewhere: bool,
+    },
+    /// A waiting command is tried again with all its shards; no connection waits for this task itself.
+    Retry(Arc<Waiter>),
+    /// A command that waited leaves its queues; nobody waits for it.
+    Leave(Arc<Waiter>),
 }
 
 /// What became of a task.
@@ -98,6 +119,8 @@ pub enum Outcome {
     Again,
     /// EXEC found a watched key changed.
     Aborted,
+    /// There is nothing for the command; it waits now.
+    Waits,
 }
 
 /// Where the reply of a command of a transaction ends, and how long it ran.
@@ -110,8 +133,7 @@ pub struct End {
 /// Work with everything it needs to be run by any thread.
 pub struct Task {
     pub ticket: Ticket,
-    /// Hands the finished task to the home thread.
-    pub home: Arc<dyn Fn(Box<Task>) + Send + Sync>,
+    pub home: Home,
     pub surroundings: Surroundings,
     pub rng: Rng,
     pub work: Work,
@@ -123,6 +145,8 @@ pub struct Task {
     pub counters: Counters,
     /// What the journal must record, if one listens.
     pub stamped: Stamped,
+    /// Waiting commands that it made ready, but that need other shards, too: the home thread tries them.
+    pub deferred: Vec<Arc<Waiter>>,
 }
 
 impl Visit<ShardData> for Task {
@@ -134,8 +158,19 @@ impl Visit<ShardData> for Task {
                 unwatch(&self.surroundings.layout, watched, entered);
                 Outcome::Done
             }
+            Work::Leave(waiter) => {
+                let mut held = Held::Several(entered.reborrow());
+                waiting::leave(&self.surroundings, &mut held, waiter);
+                Outcome::Done
+            }
+            Work::Retry(waiter) => {
+                waiting::retry(&self.surroundings, &mut Held::Several(entered.reborrow()), waiter);
+                Outcome::Done
+            }
+            Work::Blocking { .. } => self.run_blocking(entered),
             _ => self.run_single(entered),
         };
+        self.serve(entered);
         publish_all(&self.surroundings.published, entered);
         if self.surroundings.journaling {
             let mut effects = std::mem::take(&mut self.stamped.records);
@@ -145,7 +180,7 @@ impl Visit<ShardData> for Task {
     }
 
     fn deliver(self: Box<Self>) {
-        if matches!(self.work, Work::Unwatch(_)) {
+        if matches!(self.work, Work::Unwatch(_) | Work::Leave(_)) {
             return;
         }
         let home = Arc::clone(&self.home);
@@ -154,6 +189,52 @@ impl Visit<ShardData> for Task {
 }
 
 impl Task {
+    /// Serves those who wait for keys that this task has changed, before their shards are left.
+    fn serve(&mut self, entered: &mut Entered<'_, ShardData>) {
+        let mut held = Held::Several(entered.reborrow());
+        let home_hears = !matches!(self.work, Work::Unwatch(_) | Work::Leave(_));
+        if home_hears && waiting::has_ready(&mut held) {
+            let server = Server {
+                surroundings: &self.surroundings,
+                rng: &mut self.rng,
+                counters: &mut self.counters,
+                home: &self.home,
+                served: Served::default(),
+            };
+            let Served { mut records, deferred } = server.serve(&mut held);
+            self.stamped.records.append(&mut records);
+            self.deferred = deferred;
+        }
+    }
+
+    fn run_blocking(&mut self, entered: &mut Entered<'_, ShardData>) -> Outcome {
+        let Work::Blocking { queued, blocking, keys, blocked } = &mut self.work else { return self.outcome };
+        let published = &self.surroundings.published;
+        let keys_published = |db| published.keys(db);
+        let mut cx = self.surroundings.exec(
+            queued.db,
+            &mut self.rng,
+            &mut self.counters,
+            &keys_published,
+            Held::Several(entered.reborrow()),
+        );
+        let args = queued.args.as_args();
+        let candidate = Candidate { blocking, keys, args, ticket: self.ticket, proto: self.reply.proto };
+        let mark = self.reply.mark();
+        match waiting::attempt(&mut cx, candidate, published, &mut self.reply) {
+            Ok((effect, waits)) => {
+                record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect);
+                *blocked = waits;
+                if blocked.is_some() { Outcome::Waits } else { Outcome::Done }
+            }
+            Err(error) => {
+                self.reply.truncate_to(mark);
+                self.reply.error(error.text());
+                Outcome::Failed
+            }
+        }
+    }
+
     fn run_single(&mut self, entered: &mut Entered<'_, ShardData>) -> Outcome {
         let (queued, mode) = match &mut self.work {
             Work::Command(queued, run) => (&*queued, Mode::Run(*run)),
@@ -277,6 +358,13 @@ fn run_queued(
     let args = queued.args.as_args();
     match queued.plan {
         Plan::Keys(run) | Plan::Every(run) | Plan::Nowhere(run) => run(cx, args, reply),
+        Plan::Blocking(blocking) => match (blocking.attempt)(cx, args, reply)? {
+            Attempted::Done(effect) => Ok(effect),
+            Attempted::Wait(wait) => {
+                (blocking.null)(reply);
+                Ok(wait.effect)
+            }
+        },
         Plan::Walk { start, step } => {
             let (db, shards) = (cx.db, cx.layout.mask + 1);
             let mut walk =

@@ -120,6 +120,7 @@ impl<'w> Player<'w> {
         let call = Call { plan, keys, args: args.as_args(), db: 0, hint: None, connection };
         match self.engine.run(call, &mut reply) {
             Ran::Done | Ran::Failed => Some(reply.bytes),
+            Ran::Waits(_) => panic!("none of these commands waits"),
             Ran::Posted => {
                 self.waiting.insert(connection, Instant::now());
                 None

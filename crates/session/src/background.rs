@@ -124,10 +124,14 @@ fn tick(worker: &mut Worker) {
         let rng = &mut engine.rng;
         let looked = engine.shards.with_one(id, &mut engine.duty, |data| {
             draws.draw(data, now_ms, rng);
-            (data.expiry_due_ms(), data.take_detached(), data.waste_bytes())
+            (data.expiry_due_ms(), data.take_detached(), data.waste_bytes(), data.has_ready())
         });
         // A busy shard is looked at with the next tick.
-        let Ok((due_ms, detached, waste_here)) = looked else { continue };
+        let Ok((due_ms, detached, waste_here, has_ready)) = looked else { continue };
+        if has_ready {
+            // A key that somebody waits for has expired or was evicted.
+            engine.serve(id);
+        }
         waste += waste_here;
         worker.background.due_ms[turn] = due_ms;
         worker.background.flushed.append(detached);

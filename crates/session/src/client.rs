@@ -59,6 +59,8 @@ pub struct Client {
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
     pub monitor: bool,
+    /// Its command waits for keys, or for the end of a pause.
+    pub blocked: bool,
     pub no_evict: bool,
     pub no_touch: bool,
     pub capa_redirect: bool,
@@ -90,6 +92,7 @@ impl Client {
             transaction: None,
             watched: None,
             monitor: false,
+            blocked: false,
             no_evict: false,
             no_touch: false,
             capa_redirect: false,
@@ -109,6 +112,7 @@ impl Client {
         let letters = [
             (self.monitor, 'O'),
             (self.transaction.is_some(), 'x'),
+            (self.blocked, 'b'),
             (self.addresses.unix_socket, 'U'),
             (self.no_evict, 'e'),
             (self.no_touch, 'T'),

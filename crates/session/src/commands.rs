@@ -74,6 +74,7 @@ pub(crate) fn on_keys(
     let call = Call { plan, keys, args, db: cx.client.db, hint: None, connection: cx.ticket.connection };
     match cx.worker.engine.run(call, reply) {
         Ran::Done | Ran::Failed => Flow::Done,
+        Ran::Waits(_) => panic!("no command of the connection itself waits for keys"),
         Ran::Posted => {
             let number = usize::from(cx.client.last_command.unwrap_or_default());
             cx.wait_for(Waiting::Task { number, ticks: clock::ticks() })

@@ -8,6 +8,7 @@ use resp::{Args, OwnedArgs, Partial, Span};
 
 use router::table::Entry;
 
+use crate::blocked::BlockedOn;
 use crate::broadcast::Gathering;
 use crate::client::Client;
 use crate::transaction::Remaining;
@@ -21,6 +22,8 @@ pub enum Waiting {
     Answers(Box<Gathering>),
     /// CLIENT PAUSE.
     Paused,
+    /// There is nothing yet in the keys of its command.
+    Blocked(Box<BlockedOn>),
     /// Its unread replies have passed the high-water mark.
     Output,
 }

@@ -6,7 +6,7 @@ use reactor::ConnId;
 use resp::Proto;
 
 use crate::client::Client;
-use crate::connection::{Connection, Waiting};
+use crate::connection::Connection;
 use crate::worker::Worker;
 
 impl Worker {
@@ -53,11 +53,10 @@ fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> 
     let own =
         size_of::<Connection>() + connection.input.capacity() + connection.partial.bytes_allocated() + queued;
     let events = if pending > 0 { "rw" } else { "r" };
-    let blocked = if matches!(connection.waiting, Some(Waiting::Paused)) { "b" } else { "" };
     let resp = if client.proto == Proto::Resp3 { 3 } else { 2 };
     write!(
         text,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={blocked}{} capa={} db={} sub=0 psub=0 ssub=0 multi={multi} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 ssub=0 multi={multi} \
          watch={} qbuf={input} qbuf-free={free} argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll={} omem={pending} \
          tot-mem={} events={events} cmd={command} user=default redir=-1 resp={resp} lib-name={} lib-ver={} tot-net-in={} \
          tot-net-out={} tot-cmds={}",

@@ -11,6 +11,7 @@ use router::engine::{Call, Ran, Sent};
 use router::table::{Entry, Run, Table};
 use router::task::{Task, Work};
 
+use crate::blocked::Served;
 use crate::broadcast::Gathering;
 use crate::client::{Client, ReplyMode};
 use crate::commandlog::{Cost, wire_bytes};
@@ -160,6 +161,7 @@ impl Worker {
                 };
                 match self.engine.run(call, reply) {
                     Ran::Done | Ran::Failed => Flow::Done,
+                    Ran::Waits(blocked) => self.block(connection, blocked, entry.number),
                     Ran::Posted => {
                         self.stats().commands_posted.add(1);
                         connection.waiting =
@@ -257,14 +259,14 @@ impl Worker {
 }
 
 /// A command for which its connection waited.
-struct Late {
-    number: usize,
+pub(crate) struct Late {
+    pub(crate) number: usize,
     /// `clock::ticks` when the wait began.
-    started: u64,
+    pub(crate) started: u64,
     /// Error replies that it wrote.
-    errors: u64,
+    pub(crate) errors: u64,
     /// Its words, unless the connection has kept them.
-    words: Option<OwnedArgs>,
+    pub(crate) words: Option<OwnedArgs>,
 }
 
 fn is_http(args: Args<'_>) -> bool {
@@ -280,10 +282,21 @@ impl Worker {
         };
         self.engine.absorb(&mut task);
         let id = ConnId::from_bits(task.ticket.connection);
+        let mut task = match task.work {
+            Work::Served { waiter, elsewhere } => {
+                let ticks = task.ends.first().map_or(0, |end| end.ticks);
+                return self.served(id, waiter, elsewhere, Served { reply: task.reply, ticks });
+            }
+            // What it has served has been told already.
+            Work::Retry(_) => return,
+            _ => task,
+        };
         let Some(mut connection) = self.take(id) else {
             // Its client has gone meanwhile.
-            if let Work::Watch { watched, .. } = task.work {
-                self.engine.unwatch(watched);
+            match task.work {
+                Work::Watch { watched, .. } => self.engine.unwatch(watched),
+                Work::Blocking { blocked: Some(blocked), .. } => self.give_up(&blocked),
+                _ => {}
             }
             return;
         };
@@ -302,7 +315,22 @@ impl Worker {
                 words = Some(queued.args);
                 Flow::Done
             }
-            Work::Unwatch(_) => panic!("nobody waits for an UNWATCH"),
+            Work::Blocking { blocked: Some(blocked), .. } => {
+                let flow = self.block(&mut connection, blocked, number);
+                if flow == Flow::Wait {
+                    self.give_back(reply);
+                    return self.put_back(connection);
+                }
+                flow
+            }
+            Work::Blocking { queued, .. } => {
+                reply.append(&mut task.reply);
+                words = Some(queued.args);
+                Flow::Done
+            }
+            Work::Unwatch(_) | Work::Leave(_) | Work::Served { .. } | Work::Retry(_) => {
+                panic!("no connection waits for it")
+            }
         };
         if flow == Flow::Done && connection.remaining.is_some() {
             // A command of the connection itself inside EXEC had keys (DEBUG OBJECT): the rest follows.
@@ -313,7 +341,13 @@ impl Worker {
     }
 
     /// After a command has run for which its connection waited, or a part of one that waits again.
-    fn settle_late(&mut self, mut connection: Box<Connection>, late: Late, flow: Flow, mut reply: Reply) {
+    pub(crate) fn settle_late(
+        &mut self,
+        mut connection: Box<Connection>,
+        late: Late,
+        flow: Flow,
+        mut reply: Reply,
+    ) {
         if flow != Flow::Wait {
             let words = connection.late.take().map(|words| *words).or(late.words);
             // Only an EXEC comes here without its words.

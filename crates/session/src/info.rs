@@ -162,9 +162,11 @@ fn clients(worker: &Worker, lines: &mut Lines) {
     lines.put("blocked_clients", totals.blocked_clients);
     lines.zeros(&["tracking_clients", "pubsub_clients"]);
     lines.put("watching_clients", totals.watching_clients);
-    lines.put("clients_in_timeout_table", 0);
+    lines.put("clients_in_timeout_table", totals.clients_in_timeout_table);
     lines.put("total_watched_keys", totals.watched_keys);
-    lines.zeros(&["total_blocking_keys", "total_blocking_keys_on_nokey"]);
+    let (blocking, on_nokey) = worker.shared.published.waited_for();
+    lines.put("total_blocking_keys", blocking);
+    lines.put("total_blocking_keys_on_nokey", on_nokey);
     let paused = paused_ms > 0;
     lines.put("paused_reason", if paused { "client_pause" } else { "none" });
     lines.put("paused_actions", worker.pause.action(worker.now_ms));

@@ -2,6 +2,7 @@
 
 mod accept;
 mod background;
+mod blocked;
 pub mod broadcast;
 pub mod client;
 pub mod commandlog;

@@ -91,6 +91,7 @@ impl Worker {
     }
 
     fn forget(&mut self, connection: &mut Connection) {
+        self.forget_wait(connection);
         self.unwatch(&mut connection.client);
         let counted = &self.stats().client_bytes;
         counted.set(counted.get() - connection.bytes_counted);
@@ -105,8 +106,8 @@ impl Worker {
     pub(crate) fn closed(&mut self, id: ConnId, broken: bool) {
         let Some(mut connection) = self.take(id) else { return };
         connection.eof = true;
-        // What a client sent before it shut its side down is still answered.
-        connection.closing |= broken || connection.waiting.is_none();
+        // What a client sent before it shut its side down is still answered, but nobody waits for one that is likely gone.
+        connection.closing |= broken || matches!(connection.waiting, None | Some(Waiting::Blocked(_)));
         self.put_back(connection);
     }
 
@@ -270,6 +271,7 @@ impl Worker {
             return false;
         }
         connection.waiting = Some(Waiting::Paused);
+        connection.client.blocked = true;
         true
     }
 
@@ -284,6 +286,7 @@ impl Worker {
         for id in paused {
             let Some(mut connection) = self.take(id) else { continue };
             connection.waiting = None;
+            connection.client.blocked = false;
             self.advance(&mut connection);
             self.put_back(connection);
         }

@@ -142,6 +142,8 @@ counters! {
     gauges {
         connected_clients,
         blocked_clients,
+        /// Those of them whose wait will end by time.
+        clients_in_timeout_table,
         monitors,
         watching_clients,
         /// Keys watched, counted once per client.

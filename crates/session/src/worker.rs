@@ -20,6 +20,7 @@ use router::task::Ticket;
 use shard::settings::{Policy, Settings};
 
 use crate::background::Background;
+use crate::blocked::Deadlines;
 use crate::broadcast::{Ask, Finish, Gathering, Question};
 use crate::client::Client;
 use crate::commandlog::CommandLog;
@@ -103,6 +104,7 @@ pub struct Worker {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub background: Background,
     pub pause: Pause,
+    pub(crate) deadlines: Deadlines,
     pub(crate) room: Room,
     pub(crate) listeners: Tokens,
     pub(crate) reply: Reply,
@@ -138,6 +140,7 @@ impl Worker {
             connections: Vec::new(),
             background: Background::default(),
             pause: Pause::default(),
+            deadlines: Deadlines::default(),
             room: Room::default(),
             listeners: Tokens::default(),
             reply: Reply::default(),
@@ -200,6 +203,7 @@ impl Worker {
             }
             self.read_mail();
             self.engine.drain_duty();
+            self.end_waits();
             crate::background::run(self);
             self.publish_counters();
             self.stats().eventloop_turns.add(1);
@@ -229,7 +233,8 @@ impl Worker {
         }
         let pause_ms = self.pause.until_ms.saturating_sub(self.now_ms);
         let until_pause_ends = if pause_ms == 0 { Duration::MAX } else { Duration::from_millis(pause_ms) };
-        Some(self.background.wait().min(until_pause_ends))
+        let until_wait_ends = Duration::from_millis(self.deadlines.first_ms().saturating_sub(self.now_ms));
+        Some(self.background.wait().min(until_pause_ends).min(until_wait_ends))
     }
 
     fn event(&mut self, event: Event) {

@@ -64,6 +64,11 @@ impl ShardData {
         (0..).zip(self.databases.iter_mut()).filter_map(|(db, keyspace)| Some((db, keyspace.as_deref_mut()?)))
     }
 
+    /// Whether a key that somebody waits for has changed since those who wait were last served.
+    pub fn has_ready(&mut self) -> bool {
+        self.in_use().any(|(_, keyspace)| keyspace.waits().has_ready())
+    }
+
     /// The removals that the journal does not know yet, as its records.
     pub fn take_removed(&mut self) -> impl Iterator<Item = (u16, command::Record)> + use<> {
         std::mem::take(&mut self.removed)

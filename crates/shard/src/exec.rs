@@ -46,6 +46,46 @@ pub enum Held<'a> {
     Several(Entered<'a, ShardData>),
 }
 
+impl Held<'_> {
+    /// The data of an entered shard; a shard that was not entered is our own bug.
+    #[inline]
+    pub fn shard(&mut self, id: ShardId) -> &mut ShardData {
+        match self {
+            Held::One(held, data) if *held == id => data,
+            Held::Several(entered) => entered.get(id),
+            _ => panic!("shard {id} was not entered for this command"),
+        }
+    }
+
+    /// Whether a shard was entered.
+    #[inline]
+    pub fn holds(&self, id: ShardId) -> bool {
+        match self {
+            Held::None => false,
+            Held::One(held, _) => *held == id,
+            Held::Several(entered) => entered.contains(id),
+        }
+    }
+
+    /// The identifiers of the shards that were entered, ascending.
+    pub fn ids(&self) -> Vec<ShardId> {
+        match self {
+            Held::None => Vec::new(),
+            Held::One(id, _) => vec![*id],
+            Held::Several(entered) => entered.ids().collect(),
+        }
+    }
+
+    /// The same shards for a shorter time.
+    pub fn reborrow(&mut self) -> Held<'_> {
+        match self {
+            Held::None => Held::None,
+            Held::One(id, data) => Held::One(*id, data),
+            Held::Several(entered) => Held::Several(entered.reborrow()),
+        }
+    }
+}
+
 /// What a command function works with.
 pub struct Exec<'a> {
     /// Unix time in ms; stands still for the whole command, in a transaction for all of its commands.
@@ -83,20 +123,28 @@ impl<'a> Exec<'a> {
     /// The data of an entered shard; a shard that was not entered is our own bug.
     #[inline]
     pub fn shard(&mut self, id: ShardId) -> &mut ShardData {
-        match &mut self.held {
-            Held::One(held, data) if *held == id => data,
-            Held::Several(entered) => entered.get(id),
-            _ => panic!("shard {id} was not entered for this command"),
+        self.held.shard(id)
+    }
+
+    /// Whether the shard of a key was entered. Always, but for a waiting command that is tried again: it then sees only the shards that have
+    /// something new, and passes over its keys in others, for which nothing has come.
+    #[inline]
+    pub fn holds(&self, key: Key<'_>) -> bool {
+        self.held.holds(key.shard)
+    }
+
+    /// There is more in `key` for those who wait for it, although it neither came nor changed its type (XADD). They are served before the
+    /// shard is left. One branch while nobody waits.
+    #[inline]
+    pub fn ready(&mut self, key: Key<'_>) {
+        if let Some(keyspace) = self.held.shard(key.shard).existing(self.db) {
+            keyspace.waits().changed(key.bytes);
         }
     }
 
     /// The identifiers of the shards that were entered, ascending.
     pub fn shards(&self) -> Vec<ShardId> {
-        match &self.held {
-            Held::None => Vec::new(),
-            Held::One(id, _) => vec![*id],
-            Held::Several(entered) => entered.ids().collect(),
-        }
+        self.held.ids()
     }
 
     /// The keyspace of `key` in the client's database.

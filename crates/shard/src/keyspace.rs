@@ -1,4 +1,5 @@
-//! HOT: one database of one shard: the heap with its entries, the index that finds them, the watches on its keys, its deadlines.
+//! HOT: one database of one shard: the heap with its entries, the index that finds them, the watches on its keys, who waits for them,
+//! its deadlines.
 //! No allocation (but the heap's pages and big values), no lock, no syscall, no log.
 //!
 //! Not the commands: it knows no clock, no policy and no reply. An entry whose deadline has passed is an entry like any other here; whoever
@@ -9,11 +10,13 @@ mod entry;
 #[cfg(test)]
 pub(crate) mod tests;
 mod value;
+mod waits;
 mod watch;
 
 pub use entry::{BigString, Entry, IntText, StringRef};
 pub use types::Storage;
 pub use value::Value;
+pub use waits::{Change, Ready, Waiting, Waits};
 pub use watch::Dirty;
 
 use std::sync::Arc;
@@ -81,6 +84,7 @@ pub struct Keyspace {
     heap: Heap,
     index: Index,
     watches: Watches,
+    waits: Waits,
     pub(crate) expiry: Expiry,
 }
 
@@ -99,6 +103,7 @@ impl Keyspace {
             heap: Heap::new(storage.arena),
             index: Index::new(storage.arena),
             watches: Watches::default(),
+            waits: Waits::default(),
             expiry: Expiry::default(),
         }
     }
@@ -217,6 +222,7 @@ impl Keyspace {
     pub fn remove(&mut self, key: Key<'_>) -> bool {
         let Some(place) = self.place(key) else { return false };
         self.watches.touch(key.bytes);
+        self.waits.changed(key.bytes);
         self.index.remove(key.hash, place.at);
         self.heap.free(place.handle);
         self.compact();
@@ -356,15 +362,24 @@ impl Keyspace {
         self.watches.len()
     }
 
-    /// Every watched key that exists here, or in `other`, which takes this keyspace's place (SWAPDB), changes; for FLUSHDB `other` is None.
+    /// Every key, watched or waited for, that exists here, or in `other`, which takes this keyspace's place (SWAPDB), changes; for FLUSHDB
+    /// `other` is None.
     pub fn touch_watched(&mut self, other: Option<&Keyspace>) {
         let seed = self.storage.seed;
-        let mut watches = std::mem::take(&mut self.watches);
-        watches.touch_where(|bytes| {
+        let (mut watches, mut waits) = (std::mem::take(&mut self.watches), std::mem::take(&mut self.waits));
+        let changes = |bytes: &[u8]| {
             let key = Key { bytes, hash: hash64(seed, bytes), shard: 0 };
             self.place(key).is_some() || other.is_some_and(|other| other.place(key).is_some())
-        });
-        self.watches = watches;
+        };
+        watches.touch_where(changes);
+        waits.changed_where(changes);
+        (self.watches, self.waits) = (watches, waits);
+    }
+
+    /// Who waits for keys of this keyspace.
+    #[inline]
+    pub fn waits(&mut self) -> &mut Waits {
+        &mut self.waits
     }
 
     /// Every watched key changes, whether it exists or not.
@@ -372,16 +387,17 @@ impl Keyspace {
         self.watches.touch_where(|_| true);
     }
 
-    /// Exchanges what two keyspaces hold. Watches and hints stay, for they belong to the database, not to its contents.
+    /// Exchanges what two keyspaces hold. Watches, waiters and hints stay, for they belong to the database, not to its contents.
     pub fn swap(&mut self, other: &mut Keyspace) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.watches, &mut other.watches);
+        std::mem::swap(&mut self.waits, &mut other.waits);
         let (hint, other_hint) = (self.index.set_hint(None), other.index.set_hint(None));
         self.index.set_hint(other_hint);
         other.index.set_hint(hint);
     }
 
-    /// Takes everything out, to be freed elsewhere (`lazyfree`). Watches and hint stay here.
+    /// Takes everything out, to be freed elsewhere (`lazyfree`). Watches, waiters and hint stay here.
     pub fn detach(&mut self) -> Keyspace {
         let mut detached = Keyspace::new(self.storage);
         self.swap(&mut detached);
@@ -401,6 +417,7 @@ impl Keyspace {
 
     fn put(&mut self, key: Key<'_>, new: New<'_>, deadline: Deadline, access: Option<[u8; 3]>) {
         self.watches.touch(key.bytes);
+        self.waits.changed(key.bytes);
         let found = self.place(key);
         let deadline = match deadline {
             Deadline::Keep => found.and_then(|place| self.entry(place).deadline()),

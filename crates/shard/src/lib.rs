@@ -1,4 +1,4 @@
-//! A shard: latch, inbox, keyspace, expiry, eviction, journal.
+//! A shard: latch, inbox, keyspace, waiters, expiry, eviction, journal.
 
 pub mod access;
 pub mod data;
@@ -19,7 +19,9 @@ mod latch_tests;
 pub mod lazyfree;
 pub mod plan;
 pub mod settings;
+mod settle;
 mod sync;
+pub mod waiter;
 
 /// The number of a shard.
 pub type ShardId = u16;

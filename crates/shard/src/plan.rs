@@ -1,10 +1,11 @@
 //! How a command meets the shards. Only the router interprets it.
 
 use command::{CommandError, Effect};
-use resp::{Args, Reply};
+use resp::{Args, OwnedArgs, Reply};
 
 use crate::ShardId;
 use crate::exec::Exec;
+use crate::keyspace::Entry;
 
 /// A command function: runs to the end inside the shards that were entered for it, writes its reply and returns what the journal must
 /// record. On an error whatever it has written to the reply is dropped; it must not have changed anything.
@@ -15,6 +16,8 @@ pub type Run = fn(&mut Exec<'_>, Args<'_>, &mut Reply) -> Result<Effect, Command
 pub enum Plan {
     /// The shards of its keys, all of them at once: atomic and isolated however many they are.
     Keys(Run),
+    /// As `Keys`; where there is nothing for it, it waits until one of its keys has something (BLPOP).
+    Blocking(&'static Blocking),
     /// Every shard at once.
     Every(Run),
     /// No shard: only what shards publish (DBSIZE).
@@ -23,6 +26,39 @@ pub enum Plan {
     Walk { start: fn(&mut WalkStart<'_>, Args<'_>) -> Result<Walk, CommandError>, step: WalkStep },
     /// A container of subcommands, without an action of its own.
     Container,
+}
+
+/// A command that waits while there is nothing for it.
+pub struct Blocking {
+    pub attempt: Attempt,
+    /// Whether an entry is of the type that it waits for; others leave it waiting.
+    pub wants: fn(Entry<'_>) -> bool,
+    /// It is tried again when a key goes or changes its type, too, to fail then (XREADGROUP, whose group is gone).
+    pub on_nokey: bool,
+    /// It needs all its shards at once (BLMOVE). Else it can be tried again with the shards of some of its keys ([`Exec::holds`]).
+    pub whole: bool,
+    /// Writes the reply where it must not wait (EXEC). When its time is over, the reply is a null array, whatever the command.
+    pub null: fn(&mut Reply),
+}
+
+/// As [`Run`], for a command that may have to wait. It is run again, whole, each time one of its keys may have something.
+pub type Attempt = fn(&mut Exec<'_>, Args<'_>, &mut Reply) -> Result<Attempted, CommandError>;
+
+/// What came of an attempt.
+pub enum Attempted {
+    Done(Effect),
+    /// There is nothing for it; it has written nothing.
+    Wait(Wait),
+}
+
+/// How a command waits.
+pub struct Wait {
+    /// What the attempt has changed all the same (XREADGROUP: its consumer).
+    pub effect: Effect,
+    /// Only the first attempt is asked. Unix time in ms at which it ends; none: never.
+    pub until_ms: Option<u64>,
+    /// Only the first attempt is asked. The words with which it is tried again, if they differ from the client's (XREAD with `$`): as many, the keys at the same places.
+    pub words: Option<OwnedArgs>,
 }
 
 /// One step of a walk, inside the shard `walk.shard`.

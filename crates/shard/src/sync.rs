@@ -1,7 +1,7 @@
-//! The atomics, cells and pauses that the latch is made of. Not used anywhere else: the model checks compile the latch a second and
-//! a third time against other versions of this module, whose operations a model checker schedules.
+//! The atomics, cells and pauses that the latch and the settle word of waiters are made of. Not used anywhere else: the model checks
+//! compile those a second and a third time against other versions of this module, whose operations a model checker schedules.
 
-pub(crate) use std::sync::atomic::{AtomicPtr, Ordering};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 /// Looks at a held latch this often before a visit is posted. A pause takes 10 to 45 ns on today's processors, so that this is 100 ns
 /// at most on most of them: about as long as half of the commands, and less than what posting costs.

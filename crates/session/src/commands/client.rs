@@ -132,7 +132,7 @@ const SUBCOMMANDS: &[Command<SessionRun>] = &[
         -3,
         ADMIN,
         "client-id:integer [unblock-type(TIMEOUT=timeout!|ERROR=error!)]",
-        unblock,
+        crate::blocked::client_unblock,
     ),
     row("UNPAUSE", "Ends CLIENT PAUSE.", "6.2.0", 2, ADMIN, "", unpause),
 ];
@@ -385,18 +385,4 @@ fn set_pause(cx: &mut Cx<'_>, pause: Pause, prolong: bool) -> Result<Flow, Comma
         Flow::Done
     };
     Ok(cx.broadcast(ask, Box::new(finish)))
-}
-
-fn unblock(_cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    let known = |word: &[u8]| word.eq_ignore_ascii_case(b"timeout") || word.eq_ignore_ascii_case(b"error");
-    match args.get(3) {
-        Some(reason) if !known(reason) || args.len() > 4 => {
-            return Err(CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
-        }
-        _ => {}
-    }
-    parse_i64(&args[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
-    // No command that is implemented blocks its client, so that none is blocked.
-    reply.int(0);
-    Ok(Flow::Done)
 }

@@ -1,4 +1,4 @@
-//! The latch and the mailbox under two model checkers. Their source is compiled twice more, each time against a `sync` module whose
+//! The latch, the mailbox and the settle word of waiters under two model checkers. Their source is compiled twice more, each time against a `sync` module whose
 //! atomics, cells and pauses the checker schedules; nothing else is replaced.
 //!
 //! - [`shuttled`]: random and PCT schedules of whole scenarios, and all schedules of small ones; atomics are sequentially consistent.
@@ -11,7 +11,7 @@ mod shuttled {
         //! The latch's atomics, scheduled by shuttle.
 
         pub(crate) use shuttle::hint::spin_loop as pause;
-        pub(crate) use shuttle::sync::atomic::{AtomicPtr, Ordering};
+        pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
         pub(crate) const SPINS: u32 = 1;
 
@@ -43,9 +43,20 @@ mod shuttled {
     #[path = "../../mod.rs"]
     pub(super) mod latch;
 
+    #[allow(
+        dead_code,
+        clippy::duplicate_mod,
+        unreachable_pub,
+        missing_docs,
+        reason = "a second copy, of which the checks use a part"
+    )]
+    #[path = "../../../settle.rs"]
+    pub(super) mod settle;
+
     mod bank;
     mod history;
     mod run;
+    mod waits;
     mod workers;
 }
 
@@ -54,7 +65,7 @@ mod loomed {
         //! The latch's atomics and cells, scheduled and watched by loom.
 
         pub(crate) use loom::hint::spin_loop as pause;
-        pub(crate) use loom::sync::atomic::{AtomicPtr, Ordering};
+        pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
         pub(crate) const SPINS: u32 = 1;
 
@@ -85,6 +96,16 @@ mod loomed {
     )]
     #[path = "../../mod.rs"]
     pub(super) mod latch;
+
+    #[allow(
+        dead_code,
+        clippy::duplicate_mod,
+        unreachable_pub,
+        missing_docs,
+        reason = "a third copy, of which the checks use a part"
+    )]
+    #[path = "../../../settle.rs"]
+    pub(super) mod settle;
 
     mod checks;
 }

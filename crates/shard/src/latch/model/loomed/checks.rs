@@ -5,6 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::latch::{Duty, Entered, Mailbox, Pace, Shards, Submitted, Visit};
+use super::settle::{Claim, Settle};
 use super::sync::Cell;
 use crate::ShardId;
 
@@ -143,5 +144,59 @@ fn no_wake_up_is_lost() {
             missing -= mailbox.take().inspect(touch).count();
         }
         pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    });
+}
+
+/// Serves a waiter in the shards it enters, in vain: claims it and lets it go.
+struct Attempt {
+    settle: Arc<Settle>,
+    found: Arc<Mailbox<Claim>>,
+}
+
+impl Visit<u32> for Attempt {
+    fn execute(&mut self, entered: &mut Entered<'_, u32>) {
+        let claim = self.settle.claim();
+        assert!(entered.len() < 2 || claim != Claim::Busy, "nobody serves it while all its shards are held");
+        if claim == Claim::Mine && !self.settle.release() {
+            let _awake = self.found.push(Claim::Settled);
+        }
+        let _awake = self.found.push(claim);
+    }
+
+    fn deliver(self: Box<Self>) {}
+}
+
+/// A waiter in two shards is tried in both at once, and again in both together by whoever found it taken, while its time ends.
+#[test]
+fn a_waiter_is_free_once_all_its_shards_are_held() {
+    check(3, || {
+        let world = World::new(2, 32);
+        let settle = Arc::new(Settle::new());
+        let attempt = |settle: &Arc<Settle>, found: &Arc<Mailbox<Claim>>| {
+            Box::new(Attempt { settle: Arc::clone(settle), found: Arc::clone(found) })
+        };
+        let other = {
+            let (world, settle) = (Arc::clone(&world), Arc::clone(&settle));
+            thread::spawn(move || {
+                let (found, mut duty) = (Arc::new(Mailbox::new()), Duty::new());
+                world.shards.submit(&[0], attempt(&settle, &found), &mut duty);
+                while !world.shards.resume(&mut duty) {}
+            })
+        };
+        let ender = {
+            let settle = Arc::clone(&settle);
+            thread::spawn(move || settle.cancel())
+        };
+        let (found, mut duty) = (Arc::new(Mailbox::new()), Duty::new());
+        world.shards.submit(&[1], attempt(&settle, &found), &mut duty);
+        if found.take().any(|claim| claim == Claim::Busy) {
+            world.shards.submit(&[0, 1], attempt(&settle, &found), &mut duty);
+        }
+        while !world.shards.resume(&mut duty) {}
+        other.join().unwrap();
+        let claim = ender.join().unwrap();
+        // Whoever finds it taken looks again; then it waits, as nobody has served it.
+        assert!(claim == Claim::Mine || claim == Claim::Busy && settle.cancel() == Claim::Mine);
+        assert_eq!(settle.claim(), Claim::Settled);
     });
 }
