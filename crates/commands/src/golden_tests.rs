@@ -3,12 +3,15 @@
 //! The format stands in `tests/golden/README.md`; of its directives only those are understood that these files use.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
+use command::Effect;
 use resp::Proto;
-use shard::settings::Policy;
+use shard::keyspace::Dirty;
+use shard::settings::{Limits, Policy};
 
 use crate::FAMILIES;
-use crate::harness::World;
+use crate::harness::{Contents, Ran, World};
 
 /// A reply taken apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,9 +103,17 @@ fn command(world: &mut World, line: &str, unordered: bool) -> Vec<String> {
             };
             return vec!["OK".into()];
         }
+        [b"CONFIG", b"SET", limits @ ..] => {
+            limits.chunks(2).for_each(|pair| set_limit(&mut world.settings.limits, pair));
+            return vec!["OK".into()];
+        }
         _ => {}
     }
+    let before = Seen::now(world, &words);
     let ran = world.run(&words);
+    if let Some(before) = before {
+        before.compare(world, &ran, line);
+    }
     let mut rest = ran.bytes.as_slice();
     let mut value = parse(&mut rest);
     assert!(rest.is_empty(), "{line}: more than one reply");
@@ -110,6 +121,80 @@ fn command(world: &mut World, line: &str, unordered: bool) -> Vec<String> {
         sort(&mut value);
     }
     render(&value)
+}
+
+fn set_limit(limits: &mut Limits, pair: &[&[u8]]) {
+    let [name, value] = pair else { panic!("a setting has a value") };
+    let value: i64 = std::str::from_utf8(value).unwrap().parse().expect("a limit is a number");
+    let size = value.cast_unsigned();
+    match *name {
+        b"hash-max-listpack-entries" => limits.hash_max_listpack_entries = size,
+        b"hash-max-listpack-value" => limits.hash_max_listpack_value = size,
+        b"list-max-listpack-size" => limits.list_max_listpack_size = value as i32,
+        b"list-compress-depth" => limits.list_compress_depth = value as u32,
+        b"set-max-intset-entries" => limits.set_max_intset_entries = size,
+        b"set-max-listpack-entries" => limits.set_max_listpack_entries = size,
+        b"set-max-listpack-value" => limits.set_max_listpack_value = size,
+        b"zset-max-listpack-entries" => limits.zset_max_listpack_entries = size,
+        b"zset-max-listpack-value" => limits.zset_max_listpack_value = size,
+        b"hll-sparse-max-bytes" => limits.hll_sparse_max_bytes = size,
+        b"stream-node-max-bytes" => limits.stream_node_max_bytes = size,
+        b"stream-node-max-entries" => limits.stream_node_max_entries = size,
+        other => panic!("no limit {}", other.escape_ascii()),
+    }
+}
+
+/// What was there before a command, and who watched it: for what holds of every command.
+struct Seen {
+    contents: Contents,
+    watched: Vec<(u16, Vec<u8>, Dirty)>,
+}
+
+impl Seen {
+    /// More bytes are not looked at before and after every command.
+    const BYTES_MAX: usize = 100_000;
+
+    fn now(world: &mut World, words: &[&[u8]]) -> Option<Self> {
+        let contents = world.contents();
+        let bytes: usize = contents.iter().map(|(_, key, value, _)| key.len() + value.len()).sum();
+        if bytes > Self::BYTES_MAX {
+            return None;
+        }
+        let named = words.iter().map(|word| (world.db, word.to_vec()));
+        let mut keys: Vec<_> = contents.iter().map(|(db, key, ..)| (*db, key.clone())).chain(named).collect();
+        keys.sort();
+        keys.dedup();
+        let watched = keys.into_iter().map(|(db, key)| {
+            let dirty = world.watch(db, &key);
+            (db, key, dirty)
+        });
+        Some(Self { watched: watched.collect(), contents })
+    }
+
+    /// A command that fails changes nothing; one that changes something tells the journal and those who watch the key.
+    fn compare(self, world: &mut World, ran: &Ran, line: &str) {
+        for (db, key, dirty) in &self.watched {
+            world.unwatch(*db, key, dirty);
+        }
+        let after = world.contents();
+        if after == self.contents {
+            return;
+        }
+        assert!(ran.bytes[0] != b'-', "{line}: failed and changed something");
+        assert!(ran.effect != Effect::None, "{line}: changed something and told the journal nothing");
+        let at = |contents: &Contents, db: u16, key: &[u8]| {
+            contents.iter().find(|entry| entry.0 == db && entry.1 == key).cloned()
+        };
+        for (db, key, dirty) in &self.watched {
+            let changed = at(&self.contents, *db, key) != at(&after, *db, key);
+            let raised = dirty.load(Ordering::Relaxed);
+            assert!(
+                raised || !changed,
+                "{line}: changed {} behind the back of its watcher",
+                key.escape_ascii()
+            );
+        }
+    }
 }
 
 fn line<'b>(rest: &mut &'b [u8]) -> &'b [u8] {

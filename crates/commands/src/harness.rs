@@ -7,7 +7,7 @@ use resp::{Args, OwnedArgs, Proto, Reply};
 use shard::ShardId;
 use shard::data::{Counters, Hints, ShardData};
 use shard::exec::{Exec, Held, Layout};
-use shard::keyspace::Storage;
+use shard::keyspace::{Dirty, Storage};
 use shard::latch::{Duty, Pace, Shards};
 use shard::plan::{Attempted, Plan, Run, Step, WalkStart, WalkStep};
 use shard::settings::Settings;
@@ -215,6 +215,21 @@ impl World {
         keys.expect("nobody else is there")
     }
 
+    /// Watches a key; the flag is raised when it changes.
+    pub(crate) fn watch(&mut self, db: u16, key: &[u8]) -> Dirty {
+        let dirty = Dirty::default();
+        let id = self.layout.shard_of(key);
+        let watch = |data: &mut ShardData| data.keyspace(db).watch(key, &dirty);
+        self.shards.with_one(id, &mut self.duty, watch).expect("nobody else is there");
+        dirty
+    }
+
+    pub(crate) fn unwatch(&mut self, db: u16, key: &[u8], dirty: &Dirty) {
+        let id = self.layout.shard_of(key);
+        let unwatch = |data: &mut ShardData| data.keyspace(db).unwatch(key, dirty);
+        self.shards.with_one(id, &mut self.duty, unwatch).expect("nobody else is there");
+    }
+
     /// All that has not expired, sorted.
     pub(crate) fn contents(&mut self) -> Contents {
         let mut found = Vec::new();
@@ -239,14 +254,15 @@ impl World {
         }
         found.sort();
         let (db, proto) = (self.db, std::mem::replace(&mut self.proto, Proto::Resp2));
-        let journaling = std::mem::replace(&mut self.journaling, false);
+        let (journaling, touch) = (self.journaling, self.touch);
+        (self.journaling, self.touch) = (false, false);
         let mut contents = Vec::new();
         for (found_in, key, type_name, deadline) in found {
             self.db = found_in;
             let value = self.value(&key, type_name);
             contents.push((found_in, key, value, deadline));
         }
-        (self.db, self.proto, self.journaling) = (db, proto, journaling);
+        (self.db, self.proto, self.journaling, self.touch) = (db, proto, journaling, touch);
         contents
     }
 
