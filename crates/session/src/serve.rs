@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use memory::{GrowthOptions, IndexHint};
 use reactor::{EngineKind, Options, Reactor, clock};
@@ -113,6 +114,9 @@ pub fn serve(shared: &'static Shared, mut setup: Setup) -> Result<(), Box<dyn st
     Ok(())
 }
 
+/// How long a thread runs before the kernel lets others have its core: short, so that it is also let in soon when it is woken.
+const SLICE: Duration = Duration::from_micros(100);
+
 fn run_thread(
     shared: &'static Shared,
     setup: &Setup,
@@ -120,6 +124,8 @@ fn run_thread(
     starting: &AtomicU16,
     listeners: Listeners,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    // A help, not a need.
+    let _ = reactor::affinity::ask_for_slices(SLICE);
     if let Some(core) = setup.cores.get(usize::from(thread)) {
         // Pinning is a help, not a need.
         let _ = reactor::affinity::pin_current_thread(*core);
