@@ -3,6 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    eprintln!("darter-bench: this build has no load yet");
-    ExitCode::from(2)
+    bench::app::main()
 }
