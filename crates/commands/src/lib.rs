@@ -10,6 +10,7 @@ pub mod generic;
 mod golden_tests;
 #[cfg(test)]
 mod harness;
+pub mod hyperloglog;
 pub mod keyspace;
 #[cfg(test)]
 mod replay_tests;
@@ -22,4 +23,5 @@ use command::Command;
 use shard::plan::Plan;
 
 /// All families.
-pub const FAMILIES: &[&[Command<Plan>]] = &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS];
+pub const FAMILIES: &[&[Command<Plan>]] =
+    &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS, hyperloglog::ROWS];

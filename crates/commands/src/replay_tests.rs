@@ -10,7 +10,7 @@ const VALUES: [&str; 9] =
     ["", "0", "1", "-17", "9223372036854775807", "3.25", "hello", "hello world", "\u{0}\u{7f}"];
 
 /// Words of a random command; `K` is a key, `V` a value, `I` a small integer, `S` seconds, `T` a time near now, `D` a database.
-const SHAPES: [&str; 65] = [
+const SHAPES: [&str; 71] = [
     "SET K V",
     "SET K V",
     "SET K V NX",
@@ -73,6 +73,12 @@ const SHAPES: [&str; 65] = [
     "BITOP AND K K K",
     "BITOP NOT K K",
     "BITCOUNT K",
+    "PFADD K V V I",
+    "PFADD K",
+    "PFCOUNT K",
+    "PFCOUNT K K",
+    "PFMERGE K K",
+    "PFDEBUG TODENSE K",
     "GET K",
     "SCAN 0",
     "OBJECT ENCODING K",

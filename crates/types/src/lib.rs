@@ -5,6 +5,7 @@
 
 pub mod bits;
 mod form;
+pub mod hyperloglog;
 mod limits;
 pub mod packed;
 mod slot;

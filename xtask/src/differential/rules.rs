@@ -90,6 +90,8 @@ const RULES: &[(&str, Rule)] = &[
     ("wait", Rule::Never),
     ("waitaof", Rule::Never),
     ("migrate", Rule::Never),
+    // A second of work in the reference.
+    ("pfselftest", Rule::Never),
     ("dump", Rule::Never),
     ("restore", Rule::Never),
     ("object help", Rule::Never),
