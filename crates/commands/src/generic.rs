@@ -17,6 +17,7 @@ use stdx::num::parse_i64;
 use keys::{copy, del, exists, move_key, rename, renamenx, touch, type_of};
 use lifetime::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
 use object::{encoding, freq, help, idletime, refcount};
+pub(crate) use walks::parse_cursor;
 use walks::{keys_start, keys_step, randomkey_start, randomkey_step, scan_start, scan_step};
 
 /// Every command of the family.

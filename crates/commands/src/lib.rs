@@ -5,11 +5,13 @@
 
 pub mod bitmap;
 mod effects;
+mod element_scan;
 pub mod generic;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod harness;
+pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace;
 #[cfg(test)]
@@ -24,4 +26,4 @@ use shard::plan::Plan;
 
 /// All families.
 pub const FAMILIES: &[&[Command<Plan>]] =
-    &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS, hyperloglog::ROWS];
+    &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS, hyperloglog::ROWS, hash::ROWS];

@@ -5,6 +5,7 @@
 
 pub mod bits;
 mod form;
+pub mod hash;
 pub mod hyperloglog;
 mod limits;
 pub mod packed;

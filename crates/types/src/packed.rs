@@ -275,6 +275,12 @@ impl<'a> Packed<'a> {
     /// in steps. O(elements), without a look at the bytes of elements of another length.
     #[inline]
     pub fn find(self, wanted: &Element<'_>, step: usize) -> Option<(Cursor, usize)> {
+        self.find_or_count(wanted, step).ok()
+    }
+
+    /// As [`Packed::find`]; if the element is not there, the number of steps to the end.
+    #[inline]
+    pub fn find_or_count(self, wanted: &Element<'_>, step: usize) -> Result<(Cursor, usize), usize> {
         let (bytes, data) = (self.0, wanted.data());
         let skipped = length_size(wanted.code);
         let mut cursor = Cursor::START;
@@ -287,15 +293,15 @@ impl<'a> Packed<'a> {
                 && size == data.len() + 2 * skipped
                 && equal(&bytes[start + skipped..][..data.len()], data)
             {
-                return Some((cursor, place));
+                return Ok((cursor, place));
             }
             cursor = Cursor { at: start + size, before: code };
             for _ in 1..step {
-                cursor = self.next(cursor)?;
+                cursor = self.next(cursor).ok_or(place + 1)?;
             }
             place += 1;
         }
-        None
+        Err(place)
     }
 
     /// Whether the element behind the cursor is `wanted`.

@@ -210,10 +210,10 @@ impl Table {
     }
 
     /// Looks up many names, several at a time, so that their cache misses overlap: `found` gets each name with its element, in order.
-    pub fn find_each<'n>(
-        &self,
+    pub fn find_each<'t, 'n>(
+        &'t self,
         names: impl IntoIterator<Item = &'n [u8]>,
-        mut found: impl FnMut(&'n [u8], Option<Element<'_>>),
+        mut found: impl FnMut(&'n [u8], Option<Element<'t>>),
     ) {
         let mut names = names.into_iter();
         let mut window: [(u64, &[u8]); WINDOW] = [(0, b""); WINDOW];
@@ -330,7 +330,7 @@ impl Table {
     }
 
     /// Every element, in no order that means anything.
-    pub fn for_each(&self, mut f: impl FnMut(Element<'_>)) {
+    pub fn for_each<'t>(&'t self, mut f: impl FnMut(Element<'t>)) {
         let mut cursor = 0;
         loop {
             cursor = self.scan_bucket(cursor, |handle| f(self.element(handle)));
@@ -348,7 +348,7 @@ impl Table {
     }
 
     /// As [`Table::scan_bucket`], whole buckets until `budget` elements have been seen, or as many empty buckets.
-    pub fn scan(&self, cursor: u64, budget: usize, mut f: impl FnMut(Element<'_>)) -> u64 {
+    pub fn scan<'t>(&'t self, cursor: u64, budget: usize, mut f: impl FnMut(Element<'t>)) -> u64 {
         let mut cursor = cursor;
         let (mut seen, mut buckets) = (0, 0);
         loop {

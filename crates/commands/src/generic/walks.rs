@@ -76,7 +76,7 @@ fn known_type(name: &[u8]) -> Result<&'static str, CommandError> {
 }
 
 /// A cursor: our own in strict decimal form; and whatever else C's `strtoul` takes whole, as the peers do.
-fn parse_cursor(word: &[u8]) -> Option<u64> {
+pub(crate) fn parse_cursor(word: &[u8]) -> Option<u64> {
     if let Some(cursor) = parse_i64(word) {
         return u64::try_from(cursor).ok();
     }

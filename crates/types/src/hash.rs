@@ -1,0 +1,653 @@
+//! HOT: hashes: fields with values, of which each may have a deadline. Packed in the entry of their key while they are small, a [`Table`] when they
+//! are large. Not the commands: whether a field may be set is theirs to decide.
+//!
+//! ```text
+//! packed, no field has a deadline   tag | sequence of field, value, field, value, ...
+//! packed, some have                 tag | due 6 | sequence of field, value, deadline, field, value, deadline, ...
+//! large                             a Table; the deadline of a field is its element's
+//!
+//! tag       the form, and bit 7: some field has a deadline
+//! due       unix time in ms before which no field expires; those after the year 10889 count as that
+//! deadline  an integer: 0 for none, else ms since 2024-01-01 UTC
+//! ```
+//!
+//! Up to some hundred fields a walk over the packed ones is as fast as an index, and takes a fourth of the memory.
+
+use memory::{EntryRef, Kind};
+use stdx::num::{I64_LEN_MAX, parse_i64};
+
+use crate::packed::{Element, IntText, Packed, Piece, Region};
+use crate::table::{self, Expired, Table, Value};
+use crate::{Form, Limits, Slot, Storage, View, packed};
+
+mod draw;
+#[cfg(test)]
+mod tests;
+
+/// The bit of the tag: some field has a deadline.
+const VOLATILE: u8 = 1 << 7;
+/// Bytes of the lower bound of the deadlines.
+const DUE_BYTES: usize = 6;
+/// 2024-01-01T00:00:00Z in unix milliseconds: 19,723 days of 86,400,000 ms.
+const DEADLINE_EPOCH_MS: i64 = 19_723 * 86_400_000;
+/// Most fields of a packed hash, and most of its bytes: with its key and header it stays a block of a page.
+const PACKED_FIELDS_MAX: usize = 512;
+const PACKED_BYTES_MAX: usize = 15 << 10;
+/// A large hash that has shrunk to so many fields and bytes is packed again.
+const REPACK_FIELDS: usize = 64;
+const REPACK_BYTES: u64 = 4 << 10;
+/// What a packed field takes beside its bytes, mostly at most: three marks, the lengths of a longer value, a deadline of six bytes.
+const PAIR_MARKS_BYTES: usize = 13;
+/// Pairs of one command from which on a new hash is made as a table first, so that looking for doubles does not take quadratic time.
+const PAIRS_PACKED_AT_ONCE: usize = 64;
+
+/// A field, while its hash is borrowed.
+#[derive(Clone, Copy)]
+pub struct Field<'a> {
+    pub name: Piece<'a>,
+    pub value: Piece<'a>,
+    /// Unix time in ms when the field expires.
+    pub deadline: Option<u64>,
+    element: Option<table::Element<'a>>,
+}
+
+impl<'a> Field<'a> {
+    fn of(element: table::Element<'a>) -> Field<'a> {
+        let value = match element.value() {
+            Value::Bytes(bytes) => Piece::Bytes(bytes),
+            Value::Int(integer) => Piece::Int(integer),
+        };
+        let (name, deadline) = (Piece::Bytes(element.name()), element.deadline());
+        Field { name, value, deadline, element: Some(element) }
+    }
+
+    /// A counted reference to a value of more than [`memory::INLINE_BYTES_MAX`], for a reply that need not copy it.
+    pub fn big(self) -> Option<memory::BigRef> {
+        self.element.and_then(table::Element::big)
+    }
+
+    #[inline]
+    fn is_alive(&self, now_ms: u64) -> bool {
+        self.deadline.is_none_or(|deadline| deadline >= now_ms)
+    }
+}
+
+/// What setting a field does to its deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lifetime {
+    /// The field has none.
+    Clear,
+    /// It stays as it is.
+    Keep,
+    /// Unix time in ms.
+    At(u64),
+}
+
+/// What a change of a hash goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    pub limits: &'a Limits,
+    /// Unix time in ms. Fields whose deadlines have passed count as missing.
+    pub now_ms: u64,
+}
+
+/// Whether some field of the hash that an entry holds has a deadline; false for every other entry.
+#[inline]
+pub fn has_deadlines(entry: EntryRef<'_>) -> bool {
+    matches!(entry.kind(), Kind::Collection | Kind::Large) && is_volatile(entry.value()[0])
+}
+
+/// The same, from the tag of a collection.
+#[inline]
+pub fn is_volatile(tag: u8) -> bool {
+    tag & VOLATILE != 0 && matches!(Form::of(tag), Form::HashListpack | Form::HashHashtable)
+}
+
+/// Unix time in ms before which no field of a collection expires; `u64::MAX` for what is no hash or has no deadlines.
+#[inline]
+pub fn due_ms(view: View<'_>) -> u64 {
+    if !is_volatile(view.tag()) {
+        return u64::MAX;
+    }
+    match view {
+        View::Packed(bytes) => read_due(bytes),
+        View::Large(..) => view.large::<Table>().map_or(u64::MAX, Table::due_ms),
+    }
+}
+
+/// A hash, to be read.
+#[derive(Clone, Copy)]
+pub struct Hash<'a> {
+    fields: Fields<'a>,
+    now_ms: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Fields<'a> {
+    /// The sequence, and the elements per field: 2 or 3.
+    Packed(Packed<'a>, usize),
+    Large(&'a Table),
+}
+
+impl<'a> Hash<'a> {
+    /// The hash in a collection, which must be one. Fields that have expired before `now_ms` are not seen.
+    #[inline]
+    pub fn of(view: View<'a>, now_ms: u64) -> Hash<'a> {
+        let fields = match view {
+            View::Packed(bytes) => Fields::Packed(sequence(bytes), stride(bytes[0])),
+            View::Large(..) => Fields::Large(view.large().expect("it is not packed")),
+        };
+        Hash { fields, now_ms }
+    }
+
+    /// Fields, perhaps with some that have expired. O(1) for a large hash, O(fields) for a packed one.
+    pub fn len(&self) -> usize {
+        match self.fields {
+            Fields::Packed(packed, stride) => packed.count() / stride,
+            Fields::Large(table) => table.len(),
+        }
+    }
+
+    /// Whether there is no field, not even one that has expired.
+    pub fn is_empty(&self) -> bool {
+        match self.fields {
+            Fields::Packed(packed, _) => packed.is_empty(),
+            Fields::Large(table) => table.is_empty(),
+        }
+    }
+
+    /// Fields that have not expired. O(1) while none can have, else O(fields).
+    pub fn count_alive(&self) -> usize {
+        match self.fields {
+            Fields::Large(table) if table.due_ms() >= self.now_ms => table.len(),
+            Fields::Packed(packed, 2) => packed.count() / 2,
+            _ => {
+                let mut count = 0;
+                self.for_each(|_| count += 1);
+                count
+            }
+        }
+    }
+
+    /// The field with this name.
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<Field<'a>> {
+        let field = match self.fields {
+            Fields::Packed(packed, stride) => {
+                let (cursor, _) = packed.find(&Element::new(name), stride)?;
+                read_field(&mut packed.iter_from(cursor), stride)
+            }
+            Fields::Large(table) => table.get(name).map(Field::of),
+        };
+        field.filter(|field| field.is_alive(self.now_ms))
+    }
+
+    /// Several fields by name, in the order of the names. The cache misses of a large hash overlap.
+    pub fn get_each<'n>(
+        &self,
+        names: impl Iterator<Item = &'n [u8]>,
+        mut found: impl FnMut(Option<Field<'a>>),
+    ) {
+        match self.fields {
+            Fields::Packed(..) => names.for_each(|name| found(self.get(name))),
+            Fields::Large(table) => table.find_each(names, |_, element| {
+                let field = element.map(Field::of);
+                found(field.filter(|field| field.is_alive(self.now_ms)));
+            }),
+        }
+    }
+
+    /// Every field: in the order in which they were added while the hash is packed, else in none.
+    pub fn for_each(&self, mut f: impl FnMut(Field<'a>)) {
+        let now_ms = self.now_ms;
+        match self.fields {
+            Fields::Packed(packed, stride) => {
+                let mut walk = packed.iter();
+                while let Some(field) = read_field(&mut walk, stride) {
+                    if field.is_alive(now_ms) {
+                        f(field);
+                    }
+                }
+            }
+            Fields::Large(table) => table.for_each(|element| {
+                if !element.is_expired(now_ms) {
+                    f(Field::of(element));
+                }
+            }),
+        }
+    }
+
+    /// Some fields from `cursor` on, about `budget` of a large hash, all of a packed one; the cursor to go on with, 0 at the end. What is
+    /// there from start (0) to end is seen, some of it perhaps twice.
+    pub fn scan(&self, cursor: u64, budget: usize, mut f: impl FnMut(Field<'a>)) -> u64 {
+        match self.fields {
+            Fields::Packed(..) => {
+                self.for_each(f);
+                0
+            }
+            Fields::Large(table) => table.scan(cursor, budget, |element| {
+                if !element.is_expired(self.now_ms) {
+                    f(Field::of(element));
+                }
+            }),
+        }
+    }
+}
+
+/// The packed bytes of a new hash with these fields and values, of which the last counts if there are several of one name, and how many fields that
+/// are; None if a packed one cannot hold them, or looking for doubles would take long: then begin with [`EMPTY`] and [`set_all`].
+pub fn pack<'p>(
+    rules: Rules<'_>,
+    pairs: impl ExactSizeIterator<Item = (&'p [u8], &'p [u8])> + Clone,
+    lifetime: Lifetime,
+) -> Option<(Vec<u8>, usize)> {
+    let bytes_max =
+        pairs.clone().map(|(name, value)| name.len() + value.len() + PAIR_MARKS_BYTES).sum::<usize>();
+    if pairs.len() > PAIRS_PACKED_AT_ONCE || bytes_max > PACKED_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(bytes_max + EMPTY.len() + DUE_BYTES);
+    bytes.extend_from_slice(EMPTY);
+    if pairs.len() as u64 > rules.limits.hash_max_listpack_entries {
+        bytes[0] = Form::HashHashtable as u8;
+    }
+    let mut added = 0;
+    for (name, value) in pairs {
+        added += usize::from(set_packed(&mut bytes, rules, name, value, lifetime)?);
+    }
+    Some((bytes, added))
+}
+
+/// A packed hash without fields, to begin with.
+pub const EMPTY: &[u8] = &[Form::HashListpack as u8, packed::EMPTY[0]];
+
+/// Sets fields; how many of them are new.
+pub fn set_all<'p>(
+    slot: &mut Slot<'_>,
+    rules: Rules<'_>,
+    pairs: impl ExactSizeIterator<Item = (&'p [u8], &'p [u8])>,
+    lifetime: Lifetime,
+) -> usize {
+    let enlarged = pairs.len() > PAIRS_PACKED_AT_ONCE && !slot.is_large();
+    if enlarged {
+        enlarge(slot);
+    }
+    if pairs.len() as u64 > rules.limits.hash_max_listpack_entries {
+        slot.set_form(Form::HashHashtable);
+    }
+    let added = pairs.filter(|(name, value)| set(slot, rules, name, value, lifetime)).count();
+    if enlarged {
+        repack(slot, PACKED_FIELDS_MAX, PACKED_BYTES_MAX as u64 * 3 / 4);
+    }
+    added
+}
+
+/// Sets a field. Whether it is new.
+pub fn set(slot: &mut Slot<'_>, rules: Rules<'_>, name: &[u8], value: &[u8], lifetime: Lifetime) -> bool {
+    if !slot.is_large() {
+        if let Some(added) = set_packed(slot, rules, name, value, lifetime) {
+            return added;
+        }
+        enlarge(slot);
+    }
+    let table = slot.large_mut::<Table>().expect("the hash is large");
+    let added = set_in_table(table, rules.now_ms, name, value, lifetime);
+    let over = table.len() as u64 > rules.limits.hash_max_listpack_entries;
+    table.compact(|_, _, _| ());
+    let listpack = slot.form() == Form::HashListpack;
+    if listpack && (over || is_long(rules.limits, name, value)) || matches!(lifetime, Lifetime::At(_)) {
+        slot.set_form(Form::HashHashtable);
+    }
+    mark(slot);
+    added
+}
+
+/// Removes a field. Whether it was there and had not expired.
+pub fn remove(slot: &mut Slot<'_>, now_ms: u64, name: &[u8]) -> bool {
+    if Hash::of(slot.view(), now_ms).get(name).is_none() {
+        return false;
+    }
+    match slot.large_mut::<Table>() {
+        Some(table) => {
+            table.remove(name);
+            table.compact(|_, _, _| ());
+            if table.len() <= REPACK_FIELDS {
+                repack(slot, REPACK_FIELDS, REPACK_BYTES);
+            }
+            mark(slot);
+        }
+        None => remove_packed(slot, name),
+    }
+    true
+}
+
+/// Gives a field that is there another deadline, or none.
+pub fn set_deadline(slot: &mut Slot<'_>, name: &[u8], deadline: Option<u64>) {
+    if deadline.is_some() {
+        slot.set_form(Form::HashHashtable);
+    }
+    match slot.large_mut::<Table>() {
+        Some(table) => {
+            if let Some(handle) = table.find(name) {
+                table.set_deadline(handle, deadline);
+                table.compact(|_, _, _| ());
+            }
+            mark(slot);
+        }
+        None => set_packed_deadline(slot, name, deadline),
+    }
+}
+
+/// Removes fields that have expired before `now_ms`: all of a packed hash, of a large one those of at most `buckets_max` buckets, beginning where
+/// the last call stopped. `expired` gets the name of each just before.
+pub fn expire(slot: &mut Slot<'_>, now_ms: u64, buckets_max: u32, mut expired: impl FnMut(&[u8])) -> Expired {
+    let Some(table) = slot.large_mut::<Table>() else { return expire_packed(slot, now_ms, expired) };
+    let outcome = table.expire(now_ms, buckets_max, |_, element| expired(element.name()));
+    (0..outcome.removed).for_each(|_| _ = table.compact(|_, _, _| ()));
+    if table.len() <= REPACK_FIELDS {
+        repack(slot, REPACK_FIELDS, REPACK_BYTES);
+    }
+    mark(slot);
+    outcome
+}
+
+/// Where the sequence of a packed hash begins.
+#[inline]
+fn start(tag: u8) -> usize {
+    if tag & VOLATILE != 0 { 1 + DUE_BYTES } else { 1 }
+}
+
+/// Elements of the sequence per field.
+#[inline]
+fn stride(tag: u8) -> usize {
+    if tag & VOLATILE != 0 { 3 } else { 2 }
+}
+
+#[inline]
+fn sequence(bytes: &[u8]) -> Packed<'_> {
+    Packed::new(&bytes[start(bytes[0])..])
+}
+
+#[inline]
+fn read_due(bytes: &[u8]) -> u64 {
+    let mut due = [0; 8];
+    due[..DUE_BYTES].copy_from_slice(&bytes[1..][..DUE_BYTES]);
+    u64::from_le_bytes(due)
+}
+
+fn write_due(bytes: &mut [u8], due_ms: u64) {
+    let due_ms = due_ms.min((1 << (8 * DUE_BYTES)) - 1);
+    bytes[1..][..DUE_BYTES].copy_from_slice(&due_ms.to_le_bytes()[..DUE_BYTES]);
+}
+
+#[inline]
+fn read_field<'a>(walk: &mut packed::Walk<'a>, stride: usize) -> Option<Field<'a>> {
+    let (name, value) = (walk.next()?, walk.next()?);
+    let deadline = if stride == 3 { read_deadline(walk.next()?) } else { None };
+    Some(Field { name, value, deadline, element: None })
+}
+
+#[inline]
+fn read_deadline(piece: Piece<'_>) -> Option<u64> {
+    match piece {
+        Piece::Int(ms) if ms != 0 => Some(ms.wrapping_add(DEADLINE_EPOCH_MS) as u64),
+        _ => None,
+    }
+}
+
+fn deadline_element<'e>(deadline: Option<u64>) -> Element<'e> {
+    // The first millisecond of 2024 is told as the second.
+    let ms = deadline.map(|deadline| (deadline as i64).wrapping_sub(DEADLINE_EPOCH_MS));
+    Element::of_integer(ms.map_or(0, |ms| if ms == 0 { 1 } else { ms }))
+}
+
+fn is_long(limits: &Limits, name: &[u8], value: &[u8]) -> bool {
+    name.len().max(value.len()) as u64 > limits.hash_max_listpack_value
+}
+
+/// Sets a field of a packed hash; whether it is new. None, and nothing has changed, if the hash would become too large.
+fn set_packed(
+    region: &mut impl Region,
+    rules: Rules<'_>,
+    name: &[u8],
+    value: &[u8],
+    lifetime: Lifetime,
+) -> Option<bool> {
+    let (name_bytes, value_bytes) = (name.len(), value.len());
+    if region.bytes().len() + name_bytes + value_bytes > PACKED_BYTES_MAX {
+        return None;
+    }
+    let long = is_long(rules.limits, name, value);
+    let (name, value) = (Element::new(name), Element::new(value));
+    if matches!(lifetime, Lifetime::At(_)) {
+        make_volatile(region);
+    }
+    let tag = region.bytes()[0];
+    let packed = sequence(region.bytes());
+    let (added, count) = match packed.find_or_count(&name, stride(tag)) {
+        Ok((cursor, _)) => {
+            let at = packed.next(cursor).expect("a field has a value");
+            let before =
+                read_field(&mut packed.iter_from(cursor), stride(tag)).expect("it has just been found");
+            let (alive, before) = (before.is_alive(rules.now_ms), before.deadline);
+            let deadline = match lifetime {
+                Lifetime::At(deadline) => Some(deadline),
+                Lifetime::Keep if alive => before,
+                Lifetime::Keep | Lifetime::Clear => None,
+            };
+            if stride(tag) == 2 {
+                packed::replace(region, start(tag), at, 1, [value].into_iter());
+            } else {
+                packed::replace(region, start(tag), at, 2, [value, deadline_element(deadline)].into_iter());
+                after_deadline(region, before, deadline);
+            }
+            (!alive, 0)
+        }
+        Err(count) if count >= PACKED_FIELDS_MAX => return None,
+        Err(count) => {
+            let deadline = if let Lifetime::At(deadline) = lifetime { Some(deadline) } else { None };
+            let elements = [name, value, deadline_element(deadline)].into_iter().take(stride(tag));
+            packed::insert(region, start(tag), packed.end(), elements);
+            if stride(tag) == 3 {
+                after_deadline(region, None, deadline);
+            }
+            (true, count + 1)
+        }
+    };
+    if long || count as u64 > rules.limits.hash_max_listpack_entries || matches!(lifetime, Lifetime::At(_)) {
+        set_region_form(region, Form::HashHashtable);
+    }
+    Some(added)
+}
+
+fn set_region_form(region: &mut impl Region, form: Form) {
+    let tag = region.bytes()[0];
+    if Form::of(tag) != form {
+        region.splice(0, 0, 0)[0] = tag & !Form::MASK | form as u8;
+    }
+}
+
+/// Keeps the bound of the deadlines when one has changed in a sequence of threes; the last one that goes takes the threes with it.
+fn after_deadline(region: &mut impl Region, before: Option<u64>, after: Option<u64>) {
+    if let Some(deadline) = after {
+        let due_ms = read_due(region.bytes()).min(deadline);
+        write_due(region.splice(0, 0, 0), due_ms);
+    } else if before.is_some() {
+        let mut walk = sequence(region.bytes()).iter();
+        while let Some(field) = read_field(&mut walk, 3) {
+            if field.deadline.is_some() {
+                return;
+            }
+        }
+        rewrite(region, false, |_| true);
+    }
+}
+
+/// Makes room for deadlines.
+fn make_volatile(region: &mut impl Region) {
+    if region.bytes()[0] & VOLATILE == 0 {
+        rewrite(region, true, |_| true);
+    }
+}
+
+/// Writes a packed hash anew with the fields that `keep` keeps, with or without room for deadlines.
+fn rewrite(region: &mut impl Region, volatile: bool, mut keep: impl FnMut(&Field<'_>) -> bool) {
+    let bytes = region.bytes();
+    let (tag, stride_before) = (bytes[0], stride(bytes[0]));
+    let mut new = Vec::with_capacity(bytes.len() + bytes.len() / 2 + DUE_BYTES);
+    new.push(if volatile { tag | VOLATILE } else { tag & !VOLATILE });
+    new.resize(start(new[0]), 0);
+    let mut due_ms = u64::MAX;
+    let mut walk = sequence(bytes).iter();
+    let mut elements = Vec::new();
+    while let Some(field) = read_field(&mut walk, stride_before) {
+        if keep(&field) {
+            elements.extend([Element::of(field.name), Element::of(field.value)]);
+            if volatile {
+                elements.push(deadline_element(field.deadline));
+                due_ms = due_ms.min(field.deadline.unwrap_or(u64::MAX));
+            }
+        }
+    }
+    packed::write(&mut new, elements.into_iter());
+    if volatile {
+        write_due(&mut new, due_ms);
+    }
+    let before = bytes.len();
+    region.splice(0, before, new.len()).copy_from_slice(&new);
+}
+
+fn remove_packed(region: &mut impl Region, name: &[u8]) {
+    let tag = region.bytes()[0];
+    let packed = sequence(region.bytes());
+    let Some((cursor, _)) = packed.find(&Element::new(name), stride(tag)) else { return };
+    let field = read_field(&mut packed.iter_from(cursor), stride(tag)).expect("it has just been found");
+    let deadline = field.deadline;
+    packed::remove(region, start(tag), cursor, stride(tag));
+    after_deadline(region, deadline, None);
+}
+
+fn set_packed_deadline(region: &mut impl Region, name: &[u8], deadline: Option<u64>) {
+    if deadline.is_some() {
+        make_volatile(region);
+    }
+    let tag = region.bytes()[0];
+    if stride(tag) != 3 {
+        return;
+    }
+    let packed = sequence(region.bytes());
+    let Some((cursor, _)) = packed.find(&Element::new(name), 3) else { return };
+    let at = packed.next(cursor).and_then(|at| packed.next(at)).expect("a field has a value");
+    let before = packed.get(at).and_then(read_deadline);
+    packed::replace(region, start(tag), at, 1, [deadline_element(deadline)].into_iter());
+    after_deadline(region, before, deadline);
+}
+
+fn expire_packed(region: &mut impl Region, now_ms: u64, mut expired: impl FnMut(&[u8])) -> Expired {
+    let mut outcome = Expired { buckets: 1, done: true, ..Expired::default() };
+    let tag = region.bytes()[0];
+    if tag & VOLATILE == 0 || read_due(region.bytes()) >= now_ms {
+        return outcome;
+    }
+    let mut volatile = false;
+    let mut walk = sequence(region.bytes()).iter();
+    while let Some(field) = read_field(&mut walk, 3) {
+        outcome.examined += u32::from(field.deadline.is_some());
+        if field.is_alive(now_ms) {
+            volatile |= field.deadline.is_some();
+        } else {
+            outcome.removed += 1;
+            expired(field.name.to_bytes(&mut IntText::default()));
+        }
+    }
+    rewrite(region, volatile, |field| field.is_alive(now_ms));
+    outcome
+}
+
+/// A value as a table keeps it: as an integer if it is the canonical text of one.
+#[inline]
+fn value_of(value: &[u8]) -> Value<'_> {
+    let integer = if value.len() <= I64_LEN_MAX { parse_i64(value) } else { None };
+    integer.map_or(Value::Bytes(value), Value::Int)
+}
+
+fn set_in_table(table: &mut Table, now_ms: u64, name: &[u8], value: &[u8], lifetime: Lifetime) -> bool {
+    let hash = table.hash(name);
+    let value = value_of(value);
+    let at = if let Lifetime::At(deadline) = lifetime { Some(deadline) } else { None };
+    let Some(handle) = table.find_hashed(hash, name) else {
+        table.insert_hashed(hash, name, value, at);
+        return true;
+    };
+    let before = table.element(handle);
+    let alive = !before.is_expired(now_ms);
+    let deadline = if lifetime == Lifetime::Keep && alive { before.deadline() } else { at };
+    table.replace(handle, value, deadline);
+    !alive
+}
+
+/// Makes a packed hash a table.
+fn enlarge(slot: &mut Slot<'_>) {
+    let table = table_of(slot.storage(), slot.packed());
+    slot.set_large(slot.tag(), Box::new(table));
+}
+
+fn table_of(storage: Storage, bytes: &[u8]) -> Table {
+    let mut table = Table::new(storage);
+    let mut walk = sequence(bytes).iter();
+    while let Some(field) = read_field(&mut walk, stride(bytes[0])) {
+        let value = match field.value {
+            Piece::Bytes(bytes) => Value::Bytes(bytes),
+            Piece::Int(integer) => Value::Int(integer),
+        };
+        table.insert(field.name.to_bytes(&mut IntText::default()), value, field.deadline);
+    }
+    table
+}
+
+/// Packs a large hash if it has at most so many fields and bytes.
+fn repack(slot: &mut Slot<'_>, fields_max: usize, bytes_max: u64) {
+    let tag = slot.tag();
+    let Some(table) = slot.large_mut::<Table>() else { return };
+    if table.len() > fields_max || table.live_bytes() > bytes_max {
+        return;
+    }
+    let volatile = table.volatile_len() > 0;
+    let mut elements = Vec::with_capacity(3 * table.len());
+    let mut names = Vec::with_capacity(table.len());
+    let mut cursor = 0;
+    loop {
+        cursor = table.scan_bucket(cursor, |handle| names.push(handle));
+        if cursor == 0 {
+            break;
+        }
+    }
+    for handle in names {
+        let element = table.element(handle);
+        elements.push(Element::new(element.name()));
+        elements.push(match element.value() {
+            Value::Bytes(bytes) => Element::new(bytes),
+            Value::Int(integer) => Element::of_integer(integer),
+        });
+        if volatile {
+            elements.push(deadline_element(element.deadline()));
+        }
+    }
+    let mut bytes = vec![if volatile { tag | VOLATILE } else { tag & !VOLATILE }];
+    bytes.resize(start(bytes[0]), 0);
+    packed::write(&mut bytes, elements.into_iter());
+    if volatile {
+        write_due(&mut bytes, table.due_ms());
+    }
+    slot.set_packed(&bytes);
+}
+
+/// Says in the tag whether some field of a large hash has a deadline.
+fn mark(slot: &mut Slot<'_>) {
+    let tag = slot.tag();
+    let Some(table) = slot.view().large::<Table>() else { return };
+    let marked = if table.volatile_len() > 0 { tag | VOLATILE } else { tag & !VOLATILE };
+    if marked != tag {
+        slot.set_tag(marked);
+    }
+}
