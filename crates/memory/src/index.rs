@@ -34,6 +34,9 @@ use std::sync::Arc;
 const BUCKETS_PER_CHUNK: u32 = (CHUNK_BYTES / size_of::<Bucket>()) as u32;
 /// Entries per bucket at which an index that has outgrown its first chunk splits: 0.9 x 10 slots.
 const LOAD: u64 = 9;
+/// Inserts before a split at which its bucket, and at which the bucket's entries are asked for: the split then waits for no memory.
+const BUCKET_AHEAD: u64 = 6;
+const ENTRIES_AHEAD: u64 = 3;
 /// The same while the first chunk has unused buckets.
 const LOAD_FIRST_CHUNK: u64 = 4;
 /// Where an entry's slot is. Good until the next insert or removal; after that it may name another slot.
@@ -169,8 +172,13 @@ impl Index {
         self.append(bucket_of(hash, self.bucket_count), Item::new(fingerprint(hash), handle, deadline));
         self.count += 1;
         self.count_with_deadline += u64::from(deadline);
-        if self.count > split_above(self.bucket_count) {
+        let above = split_above(self.bucket_count);
+        if self.count > above {
             self.split(hash_of);
+        } else if above - self.count == BUCKET_AHEAD {
+            prefetch(std::ptr::from_ref(self.bucket(self.next_split())).cast());
+        } else if above - self.count == ENTRIES_AHEAD {
+            self.for_each(self.next_split(), |item| prefetch(self.entry_address(item)));
         }
     }
 
@@ -248,19 +256,21 @@ impl Index {
         }
     }
 
+    /// The bucket that is split next.
+    fn next_split(&self) -> u32 {
+        self.bucket_count - (1 << level(self.bucket_count))
+    }
+
     fn split(&mut self, hash_of: impl Fn(Handle) -> u64) {
         let new = self.bucket_count;
         assert!(new < u32::MAX, "an index has fewer than 2^32 buckets");
-        let from = new - (1 << level(new));
+        let from = self.next_split();
         if new.is_multiple_of(BUCKETS_PER_CHUNK) {
             self.buckets.push(self.arena);
             self.publish_tables();
         }
         self.bucket_count += 1;
         let mut items = self.collect(from);
-        for item in items.as_slice() {
-            prefetch(self.entry_address(*item));
-        }
         let moving =
             partition(items.as_mut_slice(), |item| bucket_of(hash_of(item.handle()), new + 1) == from);
         let (stay, go) = items.as_slice().split_at(moving);
