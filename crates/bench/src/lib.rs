@@ -19,6 +19,7 @@ pub mod replies;
 pub mod report;
 pub mod server;
 pub mod stats;
+pub mod suite;
 #[cfg(test)]
 mod synthetic;
 pub mod template;
