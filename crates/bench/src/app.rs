@@ -5,15 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::args::{Options, dialect, one_line};
+use crate::args::{Dialect, Options, dialect, one_line};
+use crate::compare;
 use crate::engine;
 use crate::fault::{Fault, Result};
+use crate::output::{self, OutputArgs, csv};
 use crate::plan::Plan;
 use crate::record::Run;
-use crate::watch::{Nobody, Watch};
+use crate::suite;
+use crate::watch::Watch;
 
 /// A load generator that tells the truth: closed and open loops, latency from the intended moment, replies checked.
 #[derive(Parser, Debug)]
@@ -21,14 +25,13 @@ use crate::watch::{Nobody, Watch};
     name = "darter-bench",
     version,
     disable_help_flag = true,
-    override_usage = "darter-bench [OPTIONS] [--] [COMMAND ARGS...]"
+    override_usage = "darter-bench [OPTIONS] [--] [COMMAND ARGS...]\n       darter-bench compare --target NAME=HOST:PORT... [OPTIONS] [--] [COMMAND ARGS...]\n       darter-bench suite NAME [OPTIONS]"
 )]
 struct Cli {
     #[command(flatten)]
     options: Options,
-    /// One line per test [v]
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     /// This text
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -48,22 +51,48 @@ pub fn main() -> ExitCode {
 }
 
 fn run(words: Vec<String>) -> Result<ExitCode> {
+    match words.get(1).map(String::as_str) {
+        Some("compare") => return compare::main(words),
+        Some("suite") => return suite::main(words),
+        _ => {}
+    }
     let command_line = shown(&words);
-    let matches = match Cli::command().try_get_matches_from(dialect::spell(words)) {
-        Ok(matches) => matches,
-        Err(error) if !error.use_stderr() => {
-            // Help and version; a closed pipe is not worth a word.
-            let _ = error.print();
-            return Ok(ExitCode::SUCCESS);
-        }
-        Err(error) => return Err(one_line(&error)),
-    };
-    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| one_line(&error))?;
+    let Some((mut cli, matches)) = parse::<Cli>(words)? else { return Ok(ExitCode::SUCCESS) };
     cli.options.weigh(&matches)?;
     let plan = cli.options.plan(&command_line)?;
     let interrupted = interrupted()?;
-    let runs = run_all(&plan, &mut Nobody, &interrupted, |run| println!("{}", line(run)))?;
-    Ok(if runs.iter().any(Run::failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let form = csv_form(&cli.options, &matches);
+    let mut watch = output::watcher(&cli.output, form);
+    let runs = run_all(&plan, &mut *watch, &interrupted, |_| {})?;
+    drop(watch);
+    output::write_files(&cli.output, form, &runs)?;
+    Ok(exit_code(&runs))
+}
+
+/// Parses words that begin with the program's name; nothing if they asked for help or the version, which has been printed.
+pub fn parse<C: CommandFactory + FromArgMatches>(words: Vec<String>) -> Result<Option<(C, ArgMatches)>> {
+    let matches = match C::command().try_get_matches_from(dialect::spell(words)) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => {
+            // A closed pipe is not worth a word.
+            let _ = error.print();
+            return Ok(None);
+        }
+        Err(error) => return Err(one_line(&error)),
+    };
+    let options = C::from_arg_matches(&matches).map_err(|error| one_line(&error))?;
+    Ok(Some((options, matches)))
+}
+
+/// The columns of `--csv`: those of valkey-benchmark where its dialect was asked for by name.
+pub fn csv_form(options: &Options, matches: &ArgMatches) -> csv::Form {
+    let asked = matches.value_source("dialect") == Some(ValueSource::CommandLine);
+    if asked && options.dialect == Dialect::Valkey { csv::Form::Valkey } else { csv::Form::Darter }
+}
+
+/// What the process says of its runs: 1 if replies were errors or a check failed.
+pub fn exit_code(runs: &[Run]) -> ExitCode {
+    if runs.iter().any(Run::failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Populates if the plan says so, and runs its tests until one is interrupted. `done` sees each record as soon as it is complete.
@@ -90,16 +119,6 @@ pub fn run_all(
         runs.push(run);
     }
     Ok(runs)
-}
-
-/// One line about a run.
-fn line(run: &Run) -> String {
-    let p50_ms = run.corrected().value_at_quantile(0.5) as f64 / 1e6;
-    let mut line = format!("{}: {:.2} requests per second, p50={p50_ms:.3} msec", run.test, run.per_second());
-    for (text, count) in &run.errors {
-        line.push_str(&format!("\n  {count} x {text}"));
-    }
-    line
 }
 
 /// A flag that Ctrl-C raises. A second Ctrl-C ends the process at once.

@@ -6,6 +6,7 @@
 pub mod app;
 pub mod args;
 pub mod client;
+pub mod compare;
 pub mod data;
 pub mod engine;
 pub mod fault;
@@ -22,6 +23,7 @@ pub mod stats;
 pub mod suite;
 #[cfg(test)]
 mod synthetic;
+pub mod target;
 pub mod template;
 pub mod tls;
 pub mod units;

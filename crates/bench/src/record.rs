@@ -20,6 +20,9 @@ const DIGITS: u8 = 3;
 /// A client thread that is busy for more than this part of the time cannot have offered more.
 pub const CLIENT_BUSY_MAX: f64 = 0.9;
 
+/// What the load side calls the run that writes the keys of `--populate`.
+pub const POPULATE: &str = "populate";
+
 /// An empty histogram of nanoseconds, the same everywhere, so that any two can be added. About 200 KB, of which a run touches little.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, DIGITS).expect("the bounds are constants")
@@ -278,6 +281,11 @@ impl Run {
     /// The length of a second: 1, but for the last one of a run, which is what remains.
     pub fn width_s(&self, second: usize) -> f64 {
         (self.elapsed.as_secs_f64() - second as f64).clamp(0.001, 1.0)
+    }
+
+    /// Whether it only readied the server for those that follow.
+    pub fn is_preparation(&self) -> bool {
+        self.test == POPULATE
     }
 
     /// Whether any reply was an error or failed a check.

@@ -1,6 +1,7 @@
 //! Published comparisons as presets: which loads a suite consists of, and the table that its publication shows. A preset is words of a
 //! command line, so that each step can be repeated by hand. What runs them is in `suite/run.rs`.
 
+mod run;
 mod topology;
 
 use crate::output::table::Columns;
@@ -8,6 +9,7 @@ use crate::record::{Percentiles, Run};
 use crate::stats::median;
 use crate::units::{bytes, grouped, millis, short};
 
+pub use run::main;
 pub use topology::{Mode, files as topology_files};
 
 /// A load of a suite.

@@ -5,6 +5,9 @@ use super::{csv, table};
 use crate::record::Run;
 use crate::watch::{Progress, Watch};
 
+/// A second at the end of a run that is shorter than this says nothing about a rate.
+const WIDTH_S_MIN: f64 = 0.25;
+
 /// A line per second, then the summary.
 #[derive(Default)]
 pub struct Plain {
@@ -12,20 +15,36 @@ pub struct Plain {
     printed: usize,
 }
 
+impl Plain {
+    fn print(&mut self, run: &Run, seconds: usize) {
+        for second in self.printed..seconds {
+            println!("{}", table::second_line(run, second));
+        }
+        self.printed = seconds.max(self.printed);
+    }
+}
+
 impl Watch for Plain {
     fn began(&mut self, _run: &Run) {
         self.printed = 0;
     }
 
-    fn goes_on(&mut self, run: &Run, _progress: Progress) {
-        for second in self.printed..run.seconds() {
-            println!("{}", table::second_line(run, second));
+    fn goes_on(&mut self, run: &Run, progress: Progress) {
+        // The second in which a run ends may be a short one, which is known when it has ended.
+        if progress.done.is_none_or(|done| done < 1.0) {
+            self.print(run, run.seconds());
         }
-        self.printed = run.seconds();
     }
 
     fn ended(&mut self, run: &Run) {
-        println!("\n{}", table::summary(run));
+        let last = run.seconds().saturating_sub(1);
+        let is_short = run.width_s(last) < WIDTH_S_MIN && last > 0;
+        self.print(run, if is_short { last } else { last + 1 });
+        if run.is_preparation() {
+            println!("{}\n", table::one_line(run));
+        } else {
+            println!("\n{}", table::summary(run));
+        }
     }
 }
 
@@ -38,7 +57,9 @@ impl Watch for Quiet {
     fn goes_on(&mut self, _run: &Run, _progress: Progress) {}
 
     fn ended(&mut self, run: &Run) {
-        println!("{}", table::one_line(run));
+        if !run.is_preparation() {
+            println!("{}", table::one_line(run));
+        }
     }
 }
 
@@ -66,6 +87,8 @@ impl Watch for Csv {
     fn goes_on(&mut self, _run: &Run, _progress: Progress) {}
 
     fn ended(&mut self, run: &Run) {
-        print!("{}", csv::line(self.form, run, None));
+        if !run.is_preparation() {
+            print!("{}", csv::line(self.form, run, None));
+        }
     }
 }

@@ -95,7 +95,11 @@ impl Watch for Page {
 
     fn ended(&mut self, run: &Run) {
         self.leave();
-        println!("{}", table::summary(run));
+        if run.is_preparation() {
+            println!("{}\n", table::one_line(run));
+        } else {
+            println!("{}", table::summary(run));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod table;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use crate::fault::{Fault, Result};
 use crate::record::Run;
 use crate::report;
 use crate::watch::Watch;
@@ -40,7 +41,7 @@ pub struct OutputArgs {
 
 impl OutputArgs {
     /// Whether the standard output belongs to a program, which must find nothing else there.
-    fn stdout_is_taken(&self) -> bool {
+    pub fn stdout_is_taken(&self) -> bool {
         [&self.csv, &self.json, &self.html, &self.hlog].into_iter().flatten().any(|path| is_stdout(path))
     }
 }
@@ -58,7 +59,7 @@ pub fn watcher(args: &OutputArgs, csv: csv::Form) -> Box<dyn Watch> {
         return Box::new(lines::Quiet);
     }
     let page = std::io::stdout().is_terminal() && !args.plain;
-    let page = page.then(live::Page::open).and_then(Result::ok);
+    let page = page.then(live::Page::open).and_then(|page| page.ok());
     match page {
         Some(page) => Box::new(page),
         None => Box::new(lines::Plain::default()),
@@ -66,7 +67,7 @@ pub fn watcher(args: &OutputArgs, csv: csv::Form) -> Box<dyn Watch> {
 }
 
 /// Writes the files that were asked for. The error names the file.
-pub fn write_files(args: &OutputArgs, csv: csv::Form, runs: &[Run]) -> Result<(), String> {
+pub fn write_files(args: &OutputArgs, csv: csv::Form, runs: &[Run]) -> Result<()> {
     if let Some(path) = args.csv.as_deref().filter(|path| !is_stdout(path)) {
         let lines: String = runs.iter().map(|run| csv::line(csv, run, None)).collect();
         write(path, &format!("{}{lines}", csv::header(csv)))?;
@@ -88,10 +89,10 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// Writes a file, or to the standard output where the path is `-`.
-pub fn write(path: &Path, text: &str) -> Result<(), String> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     if is_stdout(path) {
         print!("{text}");
         return Ok(());
     }
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    std::fs::write(path, text).map_err(|error| Fault::new(format!("{}: {error}", path.display())))
 }

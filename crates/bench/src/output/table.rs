@@ -216,8 +216,10 @@ pub fn one_line(run: &Run) -> String {
     let places = Percentiles::of(&run.corrected());
     let errors = run.total().errors;
     let errors = if errors == 0 { String::new() } else { format!(", {} errors", grouped(errors)) };
+    let target =
+        if run.target.name == run.target.address { String::new() } else { format!("{} ", run.target.name) };
     format!(
-        "{}: {:.2} requests per second, p50={} msec, p99={} msec{errors}",
+        "{target}{}: {:.2} requests per second, p50={} msec, p99={} msec{errors}",
         run.test,
         run.per_second(),
         millis(places.p50),
@@ -287,7 +289,7 @@ mod tests {
         let run = synthetic::run("here", 3, false);
         assert_eq!(
             one_line(&run),
-            "mixed: 4000.00 requests per second, p50=0.572 msec, p99=1.460 msec, 2 errors"
+            "here mixed: 4000.00 requests per second, p50=0.572 msec, p99=1.460 msec, 2 errors"
         );
         assert_eq!(
             second_line(&run, 2),
