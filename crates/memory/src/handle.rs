@@ -16,7 +16,7 @@ impl Handle {
 
     /// The handle with this number, unless it is 0 or too large.
     #[inline(always)]
-    pub(crate) const fn from_raw(raw: u64) -> Option<Handle> {
+    pub const fn from_raw(raw: u64) -> Option<Handle> {
         if raw >> Handle::BITS != 0 {
             return None;
         }

@@ -10,7 +10,9 @@ pub mod hyperloglog;
 mod limits;
 pub mod packed;
 mod slot;
+pub mod stream;
 pub mod table;
+pub mod tree;
 
 pub use form::{Form, Type};
 pub use limits::Limits;
