@@ -16,6 +16,7 @@ pub mod hyperloglog;
 pub mod keyspace;
 #[cfg(test)]
 mod replay_tests;
+pub mod stream;
 pub mod string;
 #[cfg(test)]
 mod tests;
@@ -26,4 +27,4 @@ use shard::plan::Plan;
 
 /// All families.
 pub const FAMILIES: &[&[Command<Plan>]] =
-    &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS, hyperloglog::ROWS, hash::ROWS];
+    &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS, hyperloglog::ROWS, hash::ROWS, stream::ROWS];

@@ -200,7 +200,9 @@ impl<'a> Stream<'a> {
     /// Nodes that the peers would keep the entries in. O(blocks) for a packed stream.
     pub fn nodes(self) -> u64 {
         match self.0 {
-            Source::Packed(packed) => packed.blocks().filter(|block| block::starts_node(block)).count() as u64,
+            Source::Packed(packed) => {
+                packed.blocks().filter(|block| block::starts_node(block)).count() as u64
+            }
             Source::Large(large) => large.nodes,
         }
     }
@@ -280,7 +282,12 @@ impl<'a> Iterator for Range<'a> {
 
 /// Gathers the entries of the next block of a descending range; None when there is no more block. `place` is the block whose entries were gathered
 /// last, or, if `entries` never held any, the first one.
-fn gather(source: Source<'_>, place: &mut Option<Place>, end: Id, entries: &mut Vec<(Cursor, Found)>) -> Option<()> {
+fn gather(
+    source: Source<'_>,
+    place: &mut Option<Place>,
+    end: Id,
+    entries: &mut Vec<(Cursor, Found)>,
+) -> Option<()> {
     if entries.capacity() > 0 {
         *place = source.before((*place)?);
     }

@@ -368,7 +368,12 @@ impl<const V: usize> Tree<V> {
     /// Panics unless the structure is whole; the number of records.
     #[cfg(test)]
     pub(crate) fn check(&self, heap: &Heap) -> u64 {
-        fn walk<const V: usize>(heap: &Heap, node: Handle, height: usize, bounds: (u128, u128)) -> (u64, u64) {
+        fn walk<const V: usize>(
+            heap: &Heap,
+            node: Handle,
+            height: usize,
+            bounds: (u128, u128),
+        ) -> (u64, u64) {
             let node = heap.block(node);
             let n = count(node);
             assert!(n > 0 && n <= capacity(node));
@@ -478,7 +483,8 @@ fn record<const V: usize>(node: &[u8], at: usize) -> (u128, [u8; V]) {
 }
 
 fn child_at(node: &[u8], at: usize) -> Handle {
-    Handle::from_raw(u64::from_le_bytes(*value_at::<CHILD_BYTES>(node, at))).expect("inner nodes hold handles")
+    Handle::from_raw(u64::from_le_bytes(*value_at::<CHILD_BYTES>(node, at)))
+        .expect("inner nodes hold handles")
 }
 
 /// Keys that are not above `key`.
@@ -542,7 +548,9 @@ fn move_records(heap: &mut Heap, source: Handle, from: usize, target: Handle, va
         }
     };
     copy(heap, HEADER_BYTES, KEY_BYTES, |_| HEADER_BYTES);
-    copy(heap, HEADER_BYTES + capacity * KEY_BYTES, value_bytes, |capacity| HEADER_BYTES + capacity * KEY_BYTES);
+    copy(heap, HEADER_BYTES + capacity * KEY_BYTES, value_bytes, |capacity| {
+        HEADER_BYTES + capacity * KEY_BYTES
+    });
     set_count(heap.block_mut(source), from);
     let node = heap.block_mut(target);
     let n = count(node);

@@ -15,7 +15,8 @@ fn compare(tree: &Tree<8>, heap: &Heap, model: &BTreeMap<u128, u64>, rng: &mut R
     assert_eq!(tree.check(heap), model.len() as u64);
     for _ in 0..20 {
         let key = u128::from(rng.below(3000));
-        let pair = |found: Option<(u128, [u8; 8])>| found.map(|(key, value)| (key, u64::from_le_bytes(value)));
+        let pair =
+            |found: Option<(u128, [u8; 8])>| found.map(|(key, value)| (key, u64::from_le_bytes(value)));
         let own = |found: Option<(&u128, &u64)>| found.map(|(key, value)| (*key, *value));
         assert_eq!(pair(tree.floor(heap, key)), own(model.range(..=key).next_back()));
         assert_eq!(pair(tree.ceil(heap, key)), own(model.range(key..).next()));

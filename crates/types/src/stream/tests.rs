@@ -152,12 +152,16 @@ fn it_behaves_like_an_ordered_map() {
                     let trim = Trim { to, approximate: rng.one_in(2), limit: 0 };
                     let removed = key.with(|stream| stream.trim(&trim));
                     let wanted = model.len() as u64 - max;
-                    assert!(removed == wanted || trim.approximate && removed < wanted, "seed {seed} step {step}");
+                    assert!(
+                        removed == wanted || trim.approximate && removed < wanted,
+                        "seed {seed} step {step}"
+                    );
                     (0..removed).for_each(|_| drop(model.pop_first()));
                 }
                 99 => {
                     let id = random_id(&model, &mut rng);
-                    let trim = Trim { to: TrimTo::MinId(id), approximate: rng.one_in(2), limit: rng.below(3) * 50 };
+                    let trim =
+                        Trim { to: TrimTo::MinId(id), approximate: rng.one_in(2), limit: rng.below(3) * 50 };
                     let removed = key.with(|stream| stream.trim(&trim));
                     let wanted = model.range(..id).count() as u64;
                     assert!(
@@ -191,7 +195,8 @@ impl Key {
 #[test]
 fn entries_of_one_shape_have_no_headers() {
     let mut key = Key::new();
-    let entry = |n: u64| [("user", n * 7919 % 10), ("item", n % 10)].map(|(f, v)| (f.into(), format!("k{v}").into()));
+    let entry =
+        |n: u64| [("user", n * 7919 % 10), ("item", n % 10)].map(|(f, v)| (f.into(), format!("k{v}").into()));
     for n in 1..=100 {
         let pairs: [Pair; 2] = entry(n);
         key.with(|stream| stream.append(&Limits::default(), Id { ms: 5, seq: n }, &pairs.as_slice()));
