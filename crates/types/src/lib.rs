@@ -5,6 +5,7 @@
 
 pub mod bits;
 mod form;
+pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 mod limits;
