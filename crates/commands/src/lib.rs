@@ -14,6 +14,7 @@ mod harness;
 pub mod hash;
 pub mod hyperloglog;
 pub mod keyspace;
+pub mod list;
 #[cfg(test)]
 mod replay_tests;
 pub mod stream;
@@ -26,5 +27,13 @@ use command::Command;
 use shard::plan::Plan;
 
 /// All families.
-pub const FAMILIES: &[&[Command<Plan>]] =
-    &[string::ROWS, generic::ROWS, keyspace::ROWS, bitmap::ROWS, hyperloglog::ROWS, hash::ROWS, stream::ROWS];
+pub const FAMILIES: &[&[Command<Plan>]] = &[
+    string::ROWS,
+    generic::ROWS,
+    keyspace::ROWS,
+    bitmap::ROWS,
+    hyperloglog::ROWS,
+    hash::ROWS,
+    stream::ROWS,
+    list::ROWS,
+];

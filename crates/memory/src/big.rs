@@ -80,6 +80,11 @@ impl BigRef {
         self.capacity() + size_of::<Header>()
     }
 
+    /// The arena that the value lies in.
+    pub fn arena(&self) -> &'static Arena {
+        self.header().arena
+    }
+
     /// Whether this is the only reference.
     pub fn is_unique(&self) -> bool {
         // Acquire: pairs with the release in `drop`, so that the reads of whoever gave up its reference happen before our writes.

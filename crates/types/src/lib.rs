@@ -9,6 +9,7 @@ pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 mod limits;
+pub mod list;
 pub mod packed;
 mod slot;
 pub mod stream;

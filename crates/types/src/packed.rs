@@ -13,6 +13,8 @@
 //! Whoever comes from one side knows the code on that side, and the mark gives it the other one: so one byte per element serves both directions.
 //! An integer is a string in canonical decimal form; it is always kept as an integer, so that equal strings are equal in code and data.
 
+use std::ops::Range;
+
 use memory::Integer;
 use stdx::num::{I64_LEN_MAX, digits_u64, format_i64, parse_i64};
 
@@ -124,6 +126,16 @@ impl<'a> Element<'a> {
         match piece {
             Piece::Bytes(string) => Element::new(string),
             Piece::Int(integer) => Element::of_integer(integer),
+        }
+    }
+
+    /// The element as it will be read.
+    #[inline]
+    pub fn piece(&self) -> Piece<'a> {
+        match &self.data {
+            Data::String(string) => Piece::Bytes(string),
+            Data::Integer(integer) => Piece::Int(decode_integer(integer.as_bytes())),
+            Data::None => Piece::Int(i64::from(self.code - INTEGER_IN_CODE)),
         }
     }
 
@@ -269,6 +281,23 @@ impl<'a> Packed<'a> {
     #[inline]
     pub fn iter_from(self, front: Cursor) -> Walk<'a> {
         Walk { packed: self, front, back: self.end() }
+    }
+
+    /// The elements before a cursor.
+    #[inline]
+    pub fn iter_to(self, back: Cursor) -> Walk<'a> {
+        Walk { packed: self, front: Cursor::START, back }
+    }
+
+    /// How many elements are equal to `wanted`. O(elements).
+    pub fn count_equal(self, wanted: &Element<'_>) -> usize {
+        let mut count = 0;
+        let mut cursor = Cursor::START;
+        while let Some(next) = self.next(cursor) {
+            count += usize::from(self.is_at(cursor, wanted));
+            cursor = next;
+        }
+        count
     }
 
     /// Looks for an element among the first, and every `step`th behind it (2 for the fields of pairs). Before it, and its place
@@ -470,6 +499,42 @@ pub fn replace<'e>(
         rest = &mut rest[element.size()..];
     }
     rest[0] = before ^ after;
+}
+
+/// Adds an element before the sequence `range` of a buffer, where there must be room for it; the sequence then. O(1).
+#[inline]
+pub fn grow_front(buffer: &mut [u8], range: Range<usize>, element: &Element<'_>) -> Range<usize> {
+    let start = range.start - element.size();
+    buffer[range.start] ^= element.code;
+    buffer[start] = element.code;
+    element.write(&mut buffer[start + 1..range.start]);
+    start..range.end
+}
+
+/// Adds an element behind the sequence `range` of a buffer, where there must be room for it; the sequence then. O(1).
+#[inline]
+pub fn grow_back(buffer: &mut [u8], range: Range<usize>, element: &Element<'_>) -> Range<usize> {
+    let end = range.end + element.size();
+    buffer[range.end - 1] ^= element.code;
+    buffer[end - 1] = element.code;
+    element.write(&mut buffer[range.end..end - 1]);
+    range.start..end
+}
+
+/// Takes what is before the cursor away from the sequence `range` of a buffer; the sequence then. O(1).
+#[inline]
+pub fn cut_front(buffer: &mut [u8], range: Range<usize>, cursor: Cursor) -> Range<usize> {
+    let start = range.start + cursor.at;
+    buffer[start] ^= cursor.before;
+    start..range.end
+}
+
+/// Takes what is behind the cursor away from the sequence `range` of a buffer; the sequence then. O(1).
+#[inline]
+pub fn cut_back(buffer: &mut [u8], range: Range<usize>, cursor: Cursor) -> Range<usize> {
+    let last = range.start + cursor.at;
+    buffer[last] = cursor.before;
+    range.start..last + 1
 }
 
 /// Makes a sequence of elements at the end of `to`.

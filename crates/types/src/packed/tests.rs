@@ -126,3 +126,47 @@ fn check(rng: &mut Rng, bytes: &[u8], model: &[Vec<u8>]) {
     }
     assert_eq!(packed.find(&Element::new(b"nobody has this"), 1), None);
 }
+
+#[test]
+fn a_buffer_with_room_grows_and_shrinks_at_both_ends() {
+    let mut rng = Rng::new(0x5eed_0012);
+    let mut buffer = vec![0xEE; 1 << 21];
+    let mut range = 1 << 20..(1 << 20) + 1;
+    buffer[range.start] = 0;
+    let mut model = std::collections::VecDeque::new();
+    for _ in 0..2_000 {
+        let string = random_string(&mut rng);
+        let packed = Packed::new(&buffer[range.clone()]);
+        range = match rng.below(5) {
+            0 if !model.is_empty() => {
+                model.pop_front();
+                let cursor = packed.nth(1).unwrap();
+                cut_front(&mut buffer, range, cursor)
+            }
+            1 if !model.is_empty() => {
+                model.pop_back();
+                let cursor = packed.nth_back(0).unwrap();
+                cut_back(&mut buffer, range, cursor)
+            }
+            0..3 => {
+                model.push_front(string.clone());
+                grow_front(&mut buffer, range, &Element::new(&string))
+            }
+            _ => {
+                model.push_back(string.clone());
+                grow_back(&mut buffer, range, &Element::new(&string))
+            }
+        };
+        if range.len() > 300_000 {
+            range = range.end - 1..range.end;
+            buffer[range.start] = 0;
+            model.clear();
+        }
+        assert!(texts(Packed::new(&buffer[range.clone()])).iter().eq(model.iter()));
+        if range.start < 200_000 || range.end > 1_800_000 {
+            let middle = (1 << 20) - range.len() / 2;
+            buffer.copy_within(range.clone(), middle);
+            range = middle..middle + range.len();
+        }
+    }
+}
