@@ -4,25 +4,26 @@
 mod link;
 mod thread;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use reactor::clock;
 
 use self::thread::{Finished, Go, Node, Shared, Times, Wanted};
-use crate::client::Client;
+use crate::client::{Client, Login, Value};
+use crate::cluster::{self, Member};
 use crate::fault::{Fault, Result};
 use crate::keys::{Distribution, Sampler as Keys};
 use crate::pace::Pace;
-use crate::plan::Plan;
+use crate::plan::{Plan, Replicas};
 use crate::record::{Run, Setup, Target};
 use crate::recorder::Collector;
 use crate::server::{Info, Sampler};
 use crate::watch::{Progress, Watch};
-use crate::workload::{Command, Half, Sequences, Test, Work};
+use crate::workload::{Command, Half, Sequences, Slots, Test, Work};
 
 /// How often the run is looked at from outside.
 const LOOK: Duration = Duration::from_millis(100);
@@ -56,7 +57,7 @@ pub fn populate(plan: &Plan, keys: u64, watch: &mut dyn Watch, interrupted: &Ato
     let test = Test::weighted("populate", vec![(Command::from_line(&line, context)?, 1)])?;
     plan.pipeline = plan.pipeline.max(PIPELINE);
     (plan.requests, plan.duration, plan.warmup, plan.pace) = (None, None, Duration::ZERO, Pace::Closed);
-    (plan.seeded, plan.keep_alive) = (false, true);
+    (plan.seeded, plan.keep_alive, plan.replicas) = (false, true, Replicas::No);
     let mut work = Work::new(test, plan.context.clone());
     work.keys_max = Some(keys);
     Campaign::start(&plan, work, watch)?.follow(watch, interrupted)
@@ -76,7 +77,8 @@ struct Campaign {
 
 impl Campaign {
     fn start(plan: &Plan, work: Work, watch: &mut dyn Watch) -> Result<Campaign> {
-        let (nodes, version) = nodes(plan, &work)?;
+        let Servers { nodes, routes, version } = servers(plan, &work)?;
+        let slots = nodes.iter().map(|node| node.slots.clone()).collect();
         let shared = Arc::new(Shared {
             budget: AtomicI64::new(
                 plan.requests.map_or(i64::MAX, |requests| i64::try_from(requests).unwrap_or(i64::MAX)),
@@ -88,6 +90,10 @@ impl Campaign {
             plan: plan.clone(),
             work: Arc::new(work),
             nodes,
+            routes,
+            slots: Mutex::new(slots),
+            slots_version: AtomicU64::new(0),
+            moved: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
             replies: AtomicU64::new(0),
@@ -107,7 +113,7 @@ impl Campaign {
         }
         let addresses = shared.nodes.iter().map(|node| node.address.clone()).collect();
         let sampler = (!plan.quiet_server).then(|| {
-            let login = crate::client::Login { tracking: false, ..plan.login.clone() };
+            let login = Login { tracking: false, ..plan.login.clone() };
             Sampler::start(addresses, login, began_ns)
         });
         Ok(Campaign { shared, collector, threads, sampler, times, seconds_seen: 0, above: 0 })
@@ -123,9 +129,30 @@ impl Campaign {
             let samples = self.sampler.as_ref().map(Sampler::take).unwrap_or_default();
             self.collector.run_mut().samples.extend(samples);
             self.search();
+            if self.shared.moved.swap(false, Ordering::Relaxed) {
+                self.read_map_again();
+            }
             watch.goes_on(self.collector.run(), self.progress());
         }
         self.end(watch)
+    }
+
+    /// A slot has moved: connections get the keys that belong to their nodes now. Nodes that are new get none.
+    fn read_map_again(&self) {
+        let plan = &self.shared.plan;
+        for node in &self.shared.nodes {
+            let members = Client::open(&node.address, &plan.login)
+                .and_then(|mut client| cluster::members(&mut client, &node.address));
+            // A node that does not answer has trouble of its own: the next one knows the map as well.
+            let Ok(mut members) = members else { continue };
+            let slots = self.shared.nodes.iter().map(|node| {
+                let member = members.iter_mut().find(|member| member.address == node.address)?;
+                Slots::new(std::mem::take(&mut member.slots)).map(Arc::new)
+            });
+            *self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner) = slots.collect();
+            self.shared.slots_version.fetch_add(1, Ordering::Release);
+            return;
+        }
     }
 
     fn end(mut self, watch: &mut dyn Watch) -> Result<Run> {
@@ -246,31 +273,50 @@ fn connect(shared: &Arc<Shared>) -> Result<(Vec<JoinHandle<Result<Finished>>>, V
 
 /// The connections of each thread.
 fn wanted(shared: &Shared) -> Vec<Vec<Wanted>> {
-    let plan = &shared.plan;
-    let mut threads = vec![Vec::new(); plan.threads];
-    for index in 0..plan.connections {
-        let node = index % shared.nodes.len();
-        threads[index % plan.threads].push(Wanted { index, node, half: Half::All });
+    let mut threads = vec![Vec::new(); shared.plan.threads];
+    for (index, (node, half)) in shared.routes.iter().copied().enumerate() {
+        threads[index % shared.plan.threads].push(Wanted { index, node, half });
     }
     threads
 }
 
-/// Finds the servers and readies them. Also says what they are.
-fn nodes(plan: &Plan, work: &Work) -> Result<(Vec<Node>, String)> {
+/// What is known of the servers before the run.
+struct Servers {
+    nodes: Vec<Node>,
+    /// The node of each connection, and what goes there.
+    routes: Vec<(usize, Half)>,
+    version: String,
+}
+
+/// Finds the servers and readies them.
+fn servers(plan: &Plan, work: &Work) -> Result<Servers> {
     let mut client = Client::open(&plan.address, &plan.login)?;
     let version = Info::ask(&mut client)?.version();
-    for words in &work.test.setup {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        if let crate::client::Value::Error(text) = client.call_bytes(&words)? {
-            return Err(Fault::new(format!(
-                "{} cannot be readied for {}: {text}",
-                plan.address, work.test.name
-            )));
+    let members = if plan.cluster {
+        cluster::check(&work.test)?;
+        cluster::members(&mut client, &plan.address)?
+    } else {
+        vec![Member { address: plan.address.clone(), slots: Vec::new(), replica: false }]
+    };
+    for member in members.iter().filter(|member| !member.replica && !work.test.setup.is_empty()) {
+        let mut client = Client::open(&member.address, &plan.login)?;
+        for words in &work.test.setup {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            if let Value::Error(text) = client.call_bytes(&words)? {
+                let (address, test) = (&member.address, &work.test.name);
+                return Err(Fault::new(format!("{address} cannot be readied for {test}: {text}")));
+            }
         }
     }
-    let sequences = (!plan.seeded || work.keys_max.is_some()).then(Sequences::shared);
-    let node = Node { address: plan.address.clone(), slots: None, sequences, replica: false };
-    Ok((vec![node], version))
+    let routes = cluster::assign(&members, plan.replicas, &work.test, plan.connections)?;
+    let shared = !plan.seeded || work.keys_max.is_some();
+    let nodes = members.into_iter().map(|member| Node {
+        address: member.address,
+        slots: Slots::new(member.slots).map(Arc::new),
+        sequences: shared.then(Sequences::shared),
+        replica: member.replica,
+    });
+    Ok(Servers { nodes: nodes.collect(), routes, version })
 }
 
 /// The empty record.

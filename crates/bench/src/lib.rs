@@ -6,6 +6,7 @@
 pub mod app;
 pub mod args;
 pub mod client;
+pub mod cluster;
 pub mod compare;
 pub mod data;
 pub mod engine;

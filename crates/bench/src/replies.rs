@@ -8,6 +8,21 @@ use memchr::memchr;
 /// A line longer than this is no reply of a server: error texts have a few hundred bytes, lengths 20.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
+/// The commonest reply of all.
+const OK: &[u8] = b"+OK\r\n";
+
+/// How many times [`OK`] stands at the beginning of `bytes`.
+#[inline]
+fn leading_oks(bytes: &[u8]) -> u32 {
+    let mut count = 0;
+    let mut rest = bytes;
+    while let Some(behind) = rest.strip_prefix(OK) {
+        rest = behind;
+        count += 1;
+    }
+    count
+}
+
 /// One reply, as far as it was looked at.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
@@ -56,10 +71,14 @@ impl Default for Skipper {
 }
 
 impl Skipper {
-    /// Takes the next bytes of the stream and calls `each` for every reply that they complete, with the number of bytes of `bytes` up to
-    /// the end of that reply.
+    /// Takes the next bytes of the stream and calls `each` for every reply that they complete, or once for several `+OK` in a row, with
+    /// how many replies these are and the number of bytes of `bytes` up to their end.
     #[inline]
-    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Reply<'_>, usize)) -> Result<(), Malformed> {
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(Reply<'_>, u32, usize),
+    ) -> Result<(), Malformed> {
         let mut at = 0;
         if self.skip > 0 {
             let step = self.skip.min(bytes.len() as u64);
@@ -71,56 +90,55 @@ impl Skipper {
             self.finish(at, &mut each);
         }
         while at < bytes.len() {
-            // The two commonest replies of all.
-            if bytes[at..].starts_with(b"+OK\r\n")
-                && self.open == 1
-                && self.top == Top::Unknown
-                && self.line.is_empty()
-            {
-                at += 5;
-                each(Reply::Value, at);
-                continue;
-            }
-            let Some(end) = memchr(b'\n', &bytes[at..]) else {
-                self.line.extend_from_slice(&bytes[at..]);
-                return if self.line.len() > LINE_BYTES_MAX { Err(malformed(&self.line)) } else { Ok(()) };
-            };
-            let next = at + end + 1;
-            let body = if self.line.is_empty() {
-                self.element(&bytes[at..next - 1])?
-            } else {
-                let mut line = std::mem::take(&mut self.line);
-                line.extend_from_slice(&bytes[at..next - 1]);
-                let body = self.element(&line);
-                line.clear();
-                self.line = line;
-                body?
-            };
-            at = next;
-            if body > 0 {
-                let here = body.min((bytes.len() - at) as u64);
-                at += here as usize;
-                self.skip = body - here;
-                if self.skip > 0 {
-                    return Ok(());
+            if self.open == 1 && self.top == Top::Unknown && self.line.is_empty() {
+                let run = leading_oks(&bytes[at..]);
+                if run > 0 {
+                    at += run as usize * OK.len();
+                    each(Reply::Value, run, at);
+                    continue;
                 }
             }
+            let Some(next) = self.next_element(bytes, at)? else { return Ok(()) };
+            at = next;
             self.finish(at, &mut each);
         }
         Ok(())
     }
 
+    /// Takes one element that begins at `at`, or goes on there. Returns where the next one begins; nothing if the bytes are used up.
+    #[inline]
+    fn next_element(&mut self, bytes: &[u8], at: usize) -> Result<Option<usize>, Malformed> {
+        let Some(end) = memchr(b'\n', &bytes[at..]) else {
+            self.line.extend_from_slice(&bytes[at..]);
+            return if self.line.len() > LINE_BYTES_MAX { Err(malformed(&self.line)) } else { Ok(None) };
+        };
+        let next = at + end + 1;
+        let body = if self.line.is_empty() {
+            self.element(&bytes[at..next - 1])?
+        } else {
+            let mut line = std::mem::take(&mut self.line);
+            line.extend_from_slice(&bytes[at..next - 1]);
+            let body = self.element(&line);
+            line.clear();
+            self.line = line;
+            body?
+        };
+        let here = body.min((bytes.len() - next) as u64);
+        self.skip = body - here;
+        Ok((self.skip == 0).then_some(next + here as usize))
+    }
+
     /// Tells of the reply if its last element has come.
     #[inline]
-    fn finish(&mut self, at: usize, each: &mut impl FnMut(Reply<'_>, usize)) {
+    fn finish(&mut self, at: usize, each: &mut impl FnMut(Reply<'_>, u32, usize)) {
         if self.open > 0 {
             return;
         }
         self.open = 1;
         match std::mem::replace(&mut self.top, Top::Unknown) {
-            Top::Unknown | Top::Value => each(Reply::Value, at),
-            Top::Nil => each(Reply::Nil, at),
-            Top::Error => each(Reply::Error(&self.error), at),
+            Top::Unknown | Top::Value => each(Reply::Value, 1, at),
+            Top::Nil => each(Reply::Nil, 1, at),
+            Top::Error => each(Reply::Error(&self.error), 1, at),
             Top::Push => {}
         }
     }
@@ -229,20 +247,23 @@ mod tests {
     fn seen(chunks: &[&[u8]]) -> Result<Vec<String>, Malformed> {
         let (mut skipper, mut seen) = (Skipper::default(), Vec::new());
         for chunk in chunks {
-            skipper.feed(chunk, |reply, _| {
-                seen.push(match reply {
+            skipper.feed(chunk, |reply, count, _| {
+                let text = match reply {
                     Reply::Value => "value".to_string(),
                     Reply::Nil => "nil".to_string(),
                     Reply::Error(text) => String::from_utf8_lossy(text).into_owned(),
-                });
+                };
+                (0..count).for_each(|_| seen.push(text.clone()));
             })?;
         }
         Ok(seen)
     }
 
-    const STREAM: &[u8] = b"+OK\r\n$-1\r\n$5\r\nhe\r\no\r\n:12\r\n*2\r\n$1\r\na\r\n*1\r\n-ERR inside\r\n-ERR no\r\n*-1\r\n*0\r\n_\r\n%1\r\n+a\r\n:1\r\n\
+    const STREAM: &[u8] = b"+OK\r\n+OK\r\n+OK\r\n$-1\r\n$5\r\nhe\r\no\r\n:12\r\n*2\r\n$1\r\na\r\n*1\r\n-ERR inside\r\n-ERR no\r\n*-1\r\n*0\r\n_\r\n%1\r\n+a\r\n:1\r\n\
         >2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n|1\r\n+ttl\r\n:5\r\n$2\r\nxx\r\n#t\r\n,1.5\r\n(123\r\n=7\r\ntxt:abc\r\n!4\r\nERR!\r\n~1\r\n+x\r\n$0\r\n\r\n+PONG\r\n";
     const WANTED: &[&str] = &[
+        "value",
+        "value",
         "value",
         "nil",
         "value",
@@ -282,7 +303,7 @@ mod tests {
     #[test]
     fn ends_of_replies_are_told() {
         let mut ends = Vec::new();
-        Skipper::default().feed(b"+OK\r\n$3\r\nabc\r\n:1\r\n$2", |_, end| ends.push(end)).unwrap();
+        Skipper::default().feed(b"+OK\r\n$3\r\nabc\r\n:1\r\n$2", |_, _, end| ends.push(end)).unwrap();
         assert_eq!(ends, [5, 14, 18]);
     }
 

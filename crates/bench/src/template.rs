@@ -109,7 +109,22 @@ pub struct Template {
     /// Some hole draws from the range of keys.
     draws: bool,
     numbered: bool,
+    words: usize,
+    flat: Option<Flat>,
 }
+
+/// A command whose requests all have the same length: many of them as they stand, and where the holes of one are.
+#[derive(Clone, Debug)]
+struct Flat {
+    images: Vec<u8>,
+    length: usize,
+    holes: Vec<(usize, usize, Hole)>,
+}
+
+/// Longer requests are not worth it: copying them is what costs.
+const FLAT_BYTES_MAX: usize = 4 << 10;
+/// Requests in `Flat::images`.
+const IMAGES: usize = 16;
 
 impl Template {
     /// From the words of a command; at least one.
@@ -121,6 +136,8 @@ impl Template {
             has_tag: false,
             draws: false,
             numbered: false,
+            words: words.len(),
+            flat: None,
         };
         let mut text = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -129,6 +146,7 @@ impl Template {
             template.add_word(pieces, context, &mut text)?;
         }
         template.literal(&mut text);
+        template.flat = template.flatten(context);
         Ok(template)
     }
 
@@ -136,6 +154,7 @@ impl Template {
     #[must_use]
     pub fn raw(bytes: &[u8]) -> Template {
         let steps = vec![Step::Literal(0..bytes.len())];
+        let flat = Flat { images: bytes.repeat(IMAGES), length: bytes.len(), holes: Vec::new() };
         Template {
             bytes: bytes.to_vec(),
             steps,
@@ -143,6 +162,8 @@ impl Template {
             has_tag: false,
             draws: false,
             numbered: false,
+            words: 1,
+            flat: Some(flat),
         }
     }
 
@@ -156,6 +177,12 @@ impl Template {
     #[must_use]
     pub fn has_tag(&self) -> bool {
         self.has_tag
+    }
+
+    /// Words of the command, its name included.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.words
     }
 
     /// Whether the command draws numbers of the range of keys.
@@ -201,6 +228,30 @@ impl Template {
         Ok(())
     }
 
+    /// The one image of a command whose holes have fixed widths and nothing to do with each other.
+    fn flatten(&self, context: &Context) -> Option<Flat> {
+        if self.numbered || context.verify || self.bytes.len() > FLAT_BYTES_MAX {
+            return None;
+        }
+        let (mut image, mut holes) = (Vec::new(), Vec::new());
+        for step in &self.steps {
+            match step {
+                Step::Literal(range) => image.extend_from_slice(&self.bytes[range.clone()]),
+                Step::Hole(hole) => {
+                    let width = width(&Piece::Hole(*hole), context)?;
+                    holes.push((image.len(), width, *hole));
+                    image.resize(image.len() + width, b'0');
+                }
+                Step::Word(_) => return None,
+            }
+        }
+        (image.len() <= FLAT_BYTES_MAX).then(|| Flat {
+            images: image.repeat(IMAGES),
+            length: image.len(),
+            holes,
+        })
+    }
+
     /// Makes a step of the text gathered so far.
     fn literal(&mut self, text: &mut Vec<u8>) {
         if !text.is_empty() {
@@ -208,6 +259,40 @@ impl Template {
             self.bytes.append(text);
             self.steps.push(Step::Literal(start..self.bytes.len()));
         }
+    }
+
+    /// Appends `count` requests to `out` if that is cheaper than one by one; else says no.
+    #[inline]
+    pub fn write_many(
+        &self,
+        context: &Context,
+        chance: &mut Chance,
+        count: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(flat) = &self.flat else { return false };
+        let start = out.len();
+        let mut left = count;
+        while left > 0 {
+            let here = left.min(IMAGES);
+            out.extend_from_slice(&flat.images[..here * flat.length]);
+            left -= here;
+        }
+        for request in out[start..].chunks_exact_mut(flat.length) {
+            for (at, width, hole) in &flat.holes {
+                let place = &mut request[*at..at + width];
+                match hole {
+                    Hole::Int => {
+                        let counter = &mut chance.counters[COUNTER_INT];
+                        write_int(context.keys.draw(&mut chance.rng, counter), place);
+                    }
+                    Hole::Data => place.copy_from_slice(context.data.draw(&mut chance.rng)),
+                    Hole::Tag => place.copy_from_slice(&chance.tag),
+                    Hole::Key | Hole::Score | Hole::Numbered(_) | Hole::Expiry => {}
+                }
+            }
+        }
+        true
     }
 
     /// Appends one request to `out`. Returns the number of its key, of the last one if there are several, 0 if there is none.
@@ -239,6 +324,31 @@ enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     Tag,
+}
+
+/// Writes twelve digits, eight of them at once: halves are split into pairs, pairs into digits, in the lanes of one word.
+#[inline]
+fn write_int(number: u64, place: &mut [u8]) {
+    const EIGHT: u64 = 100_000_000;
+    let Some(place) = place.first_chunk_mut::<INT_WIDTH>().filter(|_| number < 10_000 * EIGHT) else {
+        return;
+    };
+    let high = eight_digits(number / EIGHT);
+    place[..4].copy_from_slice(&high[4..]);
+    place[4..].copy_from_slice(&eight_digits(number % EIGHT));
+}
+
+/// The eight digits of a number below 10^8.
+#[inline]
+fn eight_digits(number: u64) -> [u8; 8] {
+    // Two numbers below 10^4 in lanes of 32 bits, four below 10^2 in lanes of 16, eight digits in lanes of 8. The products stay inside
+    // their lanes: 9999 * 5243 < 2^32 and 99 * 103 < 2^16, and both shifts divide exactly in these ranges.
+    let fours = (number / 10_000) | (number % 10_000) << 32;
+    let hundreds = ((fours * 5243) >> 19) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | (fours - hundreds * 100) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    let digits = tens | (pairs - tens * 10) << 8;
+    (digits + 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 /// Decides what goes into a hole.

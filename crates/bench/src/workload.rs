@@ -352,6 +352,8 @@ pub struct Stream {
     place: usize,
     /// Only reads, or only writes, are drawn; of a test that has both.
     half: Half,
+    /// One command makes up the test, and any key will do.
+    alone: bool,
 }
 
 /// Which commands of a test a connection sends.
@@ -372,17 +374,14 @@ impl Stream {
         });
         // Neighbouring seeds must not give neighbouring streams: the generator mixes what it is seeded with.
         let rng = Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ index);
-        Stream {
-            work,
-            chance: Chance { rng, counters, tag: *b"{tag}" },
-            slots: None,
-            place: 0,
-            half: Half::All,
-        }
+        let alone = work.test.commands.len() == 1 && work.keys_max.is_none();
+        let chance = Chance { rng, counters, tag: *b"{tag}" };
+        Stream { work, chance, slots: None, place: 0, half: Half::All, alone }
     }
 
     /// Binds the stream to the slots of a node.
     pub fn bind(&mut self, slots: Option<Arc<Slots>>) {
+        self.alone &= slots.is_none();
         self.slots = slots;
     }
 
@@ -402,6 +401,20 @@ impl Stream {
             return Ok(Made { command, key });
         }
         self.write_bound(command, out)
+    }
+
+    /// Appends up to `count` requests of one command, all that is asked for if that costs less than one by one. Says how many; the key is
+    /// known of single ones only.
+    #[inline]
+    pub fn write_some(&mut self, count: usize, out: &mut Vec<u8>) -> std::result::Result<(Made, usize), Dry> {
+        if self.alone {
+            let work = &*self.work;
+            let command = &work.test.commands[0];
+            if command.template.write_many(&work.context, &mut self.chance, count, out) {
+                return Ok((Made { command: 0, key: 0 }, count));
+            }
+        }
+        self.write(out).map(|made| (made, 1))
     }
 
     #[inline]

@@ -14,10 +14,12 @@ use crate::replies::{self, Malformed, Reply, Skipper};
 use crate::template::Context;
 use crate::workload::{Check, Command, Dry, Made, Stream};
 
-/// A request in flight.
+/// Requests in flight that left together and differ in nothing that is recorded.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Sent {
     made: Made,
+    count: u32,
+    /// Of all of them.
     bytes: u32,
     /// When it was handed to the kernel.
     at_ns: u64,
@@ -32,6 +34,7 @@ pub(super) struct Link {
     pub stream: Stream,
     pub tls: Option<Box<ClientConnection>>,
     sent: VecDeque<Sent>,
+    in_flight: usize,
     /// Of `sent`: those at the end whose moment of sending is not known.
     unstamped: usize,
     skipper: Skipper,
@@ -39,6 +42,10 @@ pub(super) struct Link {
     held: Vec<u8>,
     /// Sends no more.
     pub done: bool,
+    /// Its node has no slots any more.
+    pub lost: bool,
+    /// A reply said that a key belongs elsewhere.
+    pub redirected: bool,
     /// Is on the list of those that may send.
     pub listed: bool,
     /// With fixed shares: requests that it has yet to send.
@@ -77,6 +84,8 @@ pub(super) struct Judge<'a> {
     pub commands: &'a [Command],
     pub context: &'a Context,
     pub cluster: bool,
+    /// Requests meant for an earlier moment belong to the warm-up.
+    pub began_ns: u64,
 }
 
 impl Link {
@@ -87,10 +96,13 @@ impl Link {
             stream,
             tls,
             sent: VecDeque::new(),
+            in_flight: 0,
             unstamped: 0,
             skipper: Skipper::default(),
             held: Vec::new(),
             done: false,
+            lost: false,
+            redirected: false,
             listed: false,
             share: 0,
         }
@@ -98,7 +110,7 @@ impl Link {
 
     /// Requests whose replies are not here.
     pub fn in_flight(&self) -> usize {
-        self.sent.len()
+        self.in_flight
     }
 
     /// When the oldest request in flight was sent.
@@ -106,15 +118,32 @@ impl Link {
         self.sent.front().filter(|sent| sent.at_ns > 0).map(|sent| sent.at_ns)
     }
 
-    /// Appends a request to `out`, to be stamped when it leaves. `intended_ns` is nothing in a closed loop.
+    /// Appends up to `count` requests to `out`, to be stamped when they leave, and says how many. `intended_ns` is nothing in a closed
+    /// loop. With `apart` each is recorded by itself.
     #[inline]
-    pub fn write(&mut self, intended_ns: Option<u64>, out: &mut Vec<u8>) -> Result<(), Dry> {
+    pub fn write(
+        &mut self,
+        count: u32,
+        intended_ns: Option<u64>,
+        apart: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, Dry> {
         let start = out.len();
-        let made = self.stream.write(out)?;
-        let bytes = (out.len() - start) as u32;
-        self.sent.push_back(Sent { made, bytes, at_ns: 0, intended_ns: intended_ns.unwrap_or(0) });
+        let (made, count) = self.stream.write_some(count as usize, out)?;
+        let (bytes, count) = ((out.len() - start) as u32, count as u32);
+        self.in_flight += count as usize;
+        if self.unstamped > 0
+            && !apart
+            && let Some(last) = self.sent.back_mut()
+            && last.made.command == made.command
+        {
+            last.count += count;
+            last.bytes += bytes;
+            return Ok(count);
+        }
+        self.sent.push_back(Sent { made, count, bytes, at_ns: 0, intended_ns: intended_ns.unwrap_or(0) });
         self.unstamped += 1;
-        Ok(())
+        Ok(count)
     }
 
     /// Whether something is waiting for its stamp.
@@ -172,7 +201,7 @@ impl Link {
         judge: &Judge<'_>,
         recorder: &mut Recorder,
     ) -> Result<(), Trouble> {
-        let Link { sent, skipper, held, node, .. } = self;
+        let Link { sent, in_flight, skipper, held, node, redirected, .. } = self;
         let verify = judge.context.verify;
         if verify {
             held.extend_from_slice(bytes);
@@ -180,23 +209,32 @@ impl Link {
         }
         let data: &[u8] = if verify { held } else { bytes };
         let (mut group, mut start, mut trouble) = (None, 0, None);
-        let result = skipper.feed(data, |reply, end| {
-            let Some(one) = sent.pop_front() else {
-                trouble.get_or_insert(Trouble::Unasked);
-                return;
-            };
+        let result = skipper.feed(data, |reply, count, end| {
+            let received = (end - start) as u64 / u64::from(count);
             let whole = &data[start..end];
             start = end;
-            add(&mut group, one, whole.len(), reply, judge, *node, now_ns, recorder);
-            if let Reply::Error(text) = reply {
-                let command = usize::from(one.made.command);
-                recorder.error(command, *node, text);
-                if is_fatal(text, judge.cluster) {
-                    let text = String::from_utf8_lossy(text).into_owned();
-                    trouble.get_or_insert(Trouble::Refused { command, text });
+            let mut left = count;
+            while left > 0 {
+                let Some(one) = take(sent, &mut left) else {
+                    trouble.get_or_insert(Trouble::Unasked);
+                    return;
+                };
+                *in_flight -= one.count as usize;
+                if one.intended_ns >= judge.began_ns {
+                    add(&mut group, one, received, reply, judge, *node, now_ns, recorder);
                 }
-            } else if verify && !is_right(&one, whole, reply, judge) {
-                recorder.error(usize::from(one.made.command), *node, WRONG_VALUE);
+                if let Reply::Error(text) = reply {
+                    let command = usize::from(one.made.command);
+                    let away = judge.cluster && is_redirection(text);
+                    *redirected |= away;
+                    recorder.error(command, *node, if away { REDIRECTED } else { text });
+                    if is_fatal(text, judge.cluster) {
+                        let text = String::from_utf8_lossy(text).into_owned();
+                        trouble.get_or_insert(Trouble::Refused { command, text });
+                    }
+                } else if verify && !is_right(&one, whole, reply, judge) {
+                    recorder.error(usize::from(one.made.command), *node, WRONG_VALUE);
+                }
             }
         });
         flush(group, *node, now_ns, recorder);
@@ -206,6 +244,13 @@ impl Link {
         result.map_err(Trouble::Malformed)?;
         trouble.map_or(Ok(()), Err)
     }
+}
+
+/// What the list of errors says about keys that have moved while their requests were on their way.
+const REDIRECTED: &[u8] = b"MOVED or ASK: slots have moved during the run";
+
+fn is_redirection(text: &[u8]) -> bool {
+    text.starts_with(b"MOVED ") || text.starts_with(b"ASK ")
 }
 
 /// What the list of errors says about a value that is not the one that was set.
@@ -218,7 +263,23 @@ fn is_right(one: &Sent, whole: &[u8], reply: Reply<'_>, judge: &Judge<'_>) -> bo
         || replies::bulk(whole) == Some(judge.context.data.of_key(one.made.key))
 }
 
-/// Adds a reply to the group that it belongs to; records the group before it if it does not.
+/// Takes up to `left` requests off the front, all from one entry.
+#[inline]
+fn take(sent: &mut VecDeque<Sent>, left: &mut u32) -> Option<Sent> {
+    let front = sent.front_mut()?;
+    if front.count <= *left {
+        *left -= front.count;
+        return sent.pop_front();
+    }
+    let bytes = (u64::from(front.bytes) * u64::from(*left) / u64::from(front.count)) as u32;
+    let taken = Sent { count: *left, bytes, ..*front };
+    front.count -= taken.count;
+    front.bytes -= taken.bytes;
+    *left = 0;
+    Some(taken)
+}
+
+/// Adds replies to the group that it belongs to; records the group before it if it does not.
 #[expect(
     clippy::too_many_arguments,
     reason = "inlined into the loop over replies, where each is a local already"
@@ -227,7 +288,7 @@ fn is_right(one: &Sent, whole: &[u8], reply: Reply<'_>, judge: &Judge<'_>) -> bo
 fn add(
     group: &mut Option<Group>,
     one: Sent,
-    received: usize,
+    received: u64,
     reply: Reply<'_>,
     judge: &Judge<'_>,
     node: usize,
@@ -245,13 +306,14 @@ fn add(
             Some(Group { command, at_ns, intended_ns, count: 0, hits: 0, misses: 0, sent: 0, received: 0 });
     }
     let group = group.as_mut().expect("there is a group now");
-    group.count += 1;
+    let count = u64::from(one.count);
+    group.count += count;
     group.sent += u64::from(one.bytes);
-    group.received += received as u64;
+    group.received += received * count;
     if judge.commands[command].is_read {
         match reply {
-            Reply::Value => group.hits += 1,
-            Reply::Nil => group.misses += 1,
+            Reply::Value => group.hits += count,
+            Reply::Nil => group.misses += count,
             Reply::Error(_) => {}
         }
     }
@@ -278,7 +340,7 @@ fn is_fatal(text: &[u8], cluster: bool) -> bool {
     let word = text.split(|byte| *byte == b' ').next().unwrap_or_default();
     match word {
         b"NOAUTH" | b"LOADING" => true,
-        b"MOVED" | b"ASK" => !cluster,
+        b"MOVED" | b"ASK" | b"CROSSSLOT" => !cluster,
         _ => false,
     }
 }

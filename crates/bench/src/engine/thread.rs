@@ -4,9 +4,9 @@
 //! leave together are stamped together just before the kernel gets them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reactor::{Event, Input, Options, Reactor, clock};
@@ -51,6 +51,13 @@ pub(super) struct Shared {
     pub plan: Plan,
     pub work: Arc<Work>,
     pub nodes: Vec<Node>,
+    /// The node of each connection, and what it sends there.
+    pub routes: Vec<(usize, Half)>,
+    /// The slots of each node as they are now, and how often they have changed.
+    pub slots: Mutex<Vec<Option<Arc<Slots>>>>,
+    pub slots_version: AtomicU64,
+    /// A reply said that a slot has moved.
+    pub moved: AtomicBool,
     /// Requests that may still be sent, if nothing else bounds them; unlimited at `i64::MAX`.
     pub budget: AtomicI64,
     /// If shares are fixed: requests of each connection, and how many connections have one more.
@@ -135,6 +142,7 @@ struct Thread {
     next_index: u64,
     next_ns: u64,
     threads: u64,
+    slots_version: u64,
     times: Times,
     now_ns: u64,
     check_ns: u64,
@@ -165,6 +173,7 @@ impl Thread {
             next_index: thread as u64,
             next_ns: 0,
             threads: plan.threads as u64,
+            slots_version: 0,
             times: Times { start_ns: 0, began_ns: 0, end_ns: 0 },
             now_ns: 0,
             check_ns: 0,
@@ -220,6 +229,9 @@ impl Thread {
 
     /// The loop.
     fn work(&mut self, recorder: &mut Recorder) -> Result<()> {
+        // Everybody begins at the same moment.
+        let ahead_ns = self.times.start_ns.saturating_sub(clock::monotonic_ns());
+        std::thread::sleep(Duration::from_nanos(ahead_ns));
         self.now_ns = clock::monotonic_ns();
         self.next_ns =
             self.times.start_ns + self.schedule.map_or(0, |schedule| schedule.at_ns(self.next_index));
@@ -234,6 +246,9 @@ impl Thread {
             recorder.turn(self.now_ns);
             if self.cpu_start_us.is_none() && self.now_ns >= self.times.began_ns {
                 self.cpu_start_us = Some(clock::thread_cpu_us());
+            }
+            if self.shared.slots_version.load(Ordering::Acquire) != self.slots_version {
+                self.rebind();
             }
             let stopping = self.is_stopping();
             if self.schedule.is_some() && !stopping {
@@ -258,6 +273,22 @@ impl Thread {
         }
         self.finish();
         Ok(())
+    }
+
+    /// Tells the streams which slots their nodes have now.
+    #[cold]
+    fn rebind(&mut self) {
+        self.slots_version = self.shared.slots_version.load(Ordering::Acquire);
+        let slots = self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for index in 0..self.links.len() {
+            let link = &mut self.links[index];
+            let slots = slots.get(link.node).cloned().flatten();
+            link.lost = slots.is_none();
+            link.stream.bind(slots);
+            if self.schedule.is_some() {
+                self.list(index);
+            }
+        }
     }
 
     fn finish(&mut self) {
@@ -312,7 +343,7 @@ impl Thread {
             let mut out = self.reactor.buffer();
             let link = &mut self.links[index];
             link.listed = false;
-            let result = link.write(Some(self.next_ns.max(1)), &mut out);
+            let result = link.write(1, Some(self.next_ns.max(1)), true, &mut out);
             if result.is_err() {
                 return Err(self.no_key(index));
             }
@@ -328,7 +359,7 @@ impl Thread {
     fn list(&mut self, index: usize) {
         let room = self.shared.plan.pipeline;
         let link = &mut self.links[index];
-        if !link.listed && !link.done && link.in_flight() < room {
+        if !link.listed && !link.lost && link.in_flight() < room {
             link.listed = true;
             self.free.push_back(index);
         }
@@ -338,7 +369,9 @@ impl Thread {
     #[inline]
     fn refill(&mut self, index: usize) -> Result<()> {
         let wanted = self.shared.plan.pipeline * self.shared.work.test.round();
-        let granted = if self.is_stopping() { 0 } else { self.grant(index, wanted as u64) };
+        let idle = self.links[index].lost || self.is_stopping();
+        let granted = if idle { 0 } else { self.grant(index, wanted as u64) };
+        let apart = self.shared.work.context.verify;
         let link = &mut self.links[index];
         if granted == 0 {
             link.done = true;
@@ -348,8 +381,9 @@ impl Thread {
         let mut out = self.reactor.buffer();
         let mut written = 0;
         while written < granted {
-            match link.write(None, &mut out) {
-                Ok(()) => written += 1,
+            let wanted = (granted - written).min(u64::from(u32::MAX)) as u32;
+            match link.write(wanted, None, apart, &mut out) {
+                Ok(count) => written += u64::from(count),
                 Err(Dry::Done) => break,
                 Err(Dry::NoKey) => return Err(self.no_key(index)),
             }
@@ -443,7 +477,9 @@ impl Thread {
         let link = &mut self.links[index];
         let before = link.in_flight();
         let work = &self.shared.work;
+        let began_ns = self.times.began_ns;
         let judge = Judge {
+            began_ns,
             commands: &work.test.commands,
             context: &work.context,
             cluster: self.shared.plan.cluster,
@@ -466,6 +502,9 @@ impl Thread {
         let after = link.in_flight();
         if let Err(trouble) = result {
             return Err(self.trouble(index, &trouble));
+        }
+        if std::mem::take(&mut link.redirected) {
+            self.shared.moved.store(true, Ordering::Relaxed);
         }
         let replies = before - after;
         self.in_flight -= replies;

@@ -136,3 +136,34 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_eq!(stream(1), stream(1));
     assert_ne!(stream(1), stream(2));
 }
+
+#[test]
+fn many_at_once_are_the_same_as_one_by_one() {
+    let mut context = context(Distribution::Uniform, Sizes::Fixed(7));
+    context.keys = Sampler::new(Distribution::Uniform, 0, 999_999_999_999).unwrap();
+    context.data = Data::new(Sizes::Fixed(7), Kind::Random, 1);
+    for text in
+        ["SET key:__rand_int__ __data__", "PING", "MSET a__rand_int__ __data__ __rand_int__b x__data__"]
+    {
+        let template = Template::new(&words(text), &context).unwrap();
+        let (mut one, mut many) = (Vec::new(), Vec::new());
+        let mut first = chance(9);
+        (0..37).for_each(|_| drop(template.write(&context, &mut first, &mut one).to_string()));
+        assert!(template.write_many(&context, &mut chance(9), 37, &mut many));
+        assert!(one == many, "{text}");
+    }
+    let template = Template::new(&words("GET __key__"), &context).unwrap();
+    assert!(!template.write_many(&context, &mut chance(9), 37, &mut Vec::new()));
+}
+
+#[test]
+fn digits_by_lanes() {
+    for number in [0, 9, 10, 99, 100, 9_999, 10_000, 12_345_678, 99_999_999, 990_099, 1_000_001] {
+        assert_eq!(eight_digits(number), *format!("{number:08}").as_bytes());
+    }
+    assert!(
+        (0..100_000_000)
+            .step_by(997)
+            .all(|number| eight_digits(number) == *format!("{number:08}").as_bytes())
+    );
+}
