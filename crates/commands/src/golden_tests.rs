@@ -217,6 +217,7 @@ fn parse(rest: &mut &[u8]) -> Value {
         b'-' => leaf(format!("(error) {}", quoted(&head[1..]).trim_matches('"'))),
         b':' => leaf(format!("(integer) {text}")),
         b'_' => leaf("(null)".into()),
+        b',' => leaf(format!("(double) {text}")),
         b'$' if text == "-1" => leaf("(nil)".into()),
         b'*' if text == "-1" => leaf("(nil array)".into()),
         b'$' => {

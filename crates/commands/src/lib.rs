@@ -17,6 +17,7 @@ pub mod keyspace;
 pub mod list;
 #[cfg(test)]
 mod replay_tests;
+pub mod sorted_set;
 pub mod stream;
 pub mod string;
 #[cfg(test)]
@@ -36,4 +37,5 @@ pub const FAMILIES: &[&[Command<Plan>]] = &[
     hash::ROWS,
     stream::ROWS,
     list::ROWS,
+    sorted_set::ROWS,
 ];

@@ -135,6 +135,12 @@ impl Heap {
         unsafe { EntryRef::new(self.at(handle)) }
     }
 
+    /// Asks for the entry at a handle, which need not be one any more.
+    #[inline(always)]
+    pub fn prefetch(&self, handle: Handle) {
+        crate::index::prefetch(self.at(handle));
+    }
+
     /// The entry at a handle, to be changed in place.
     #[inline(always)]
     pub fn entry_mut(&mut self, handle: Handle) -> EntryMut<'_> {
@@ -325,6 +331,7 @@ impl Heap {
     }
 
     /// The contents of a plain block: what was asked for, or a little more in a run.
+    #[inline]
     pub fn block(&self, handle: Handle) -> &[u8] {
         let (start, bytes) = self.block_contents(handle);
         // SAFETY: the handle names a plain block of this heap, which changes only through `&mut self`.
@@ -332,6 +339,7 @@ impl Heap {
     }
 
     /// The same, to be written.
+    #[inline]
     pub fn block_mut(&mut self, handle: Handle) -> &mut [u8] {
         let (start, bytes) = self.block_contents(handle);
         // SAFETY: as above, and the heap is borrowed as a whole.
@@ -575,13 +583,13 @@ impl Heap {
         self.arena.free_run(run);
     }
 
+    #[inline(always)]
     fn block_contents(&self, handle: Handle) -> (*mut u8, usize) {
         let at = self.at(handle);
-        let bytes = if self.page_of(at).is_some() {
-            // SAFETY: the handle names a block in use.
-            unsafe { block_bytes(at) }
-        } else {
-            self.arena.run_bytes(handle)
+        // SAFETY: the handle names a block in use.
+        let bytes = match unsafe { block_bytes(at) } {
+            0 => self.arena.run_bytes(handle),
+            bytes => bytes,
         };
         // SAFETY: the handle names a plain block, which starts with flags and has room for its header.
         unsafe {

@@ -527,7 +527,7 @@ impl Items {
 
 /// Asks for the cache line at `address`, any address.
 #[inline]
-fn prefetch(address: *const u8) {
+pub(crate) fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch never faults, whatever the address, and changes nothing but the cache.
     unsafe {

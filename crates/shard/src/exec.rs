@@ -256,6 +256,25 @@ impl<'a> Exec<'a> {
         }
     }
 
+    /// As [`Self::slot`]; a key that is missing becomes a collection: its tag and what follows.
+    #[inline]
+    pub fn slot_or_create(
+        &mut self,
+        key: Key<'_>,
+        wanted: Type,
+        packed: &[u8],
+    ) -> Result<Slot<'_>, CommandError> {
+        if let Some(keyspace) = self.existing(key) {
+            keyspace.make_tidy();
+        }
+        let Some(place) = self.place(key) else { return Ok(self.create(key, packed)) };
+        let keyspace = self.keyspace(key);
+        match keyspace.entry(place).collection() {
+            Some(view) if view.form().type_of() == wanted => Ok(keyspace.slot(place)),
+            _ => Err(CommandError::WRONG_TYPE),
+        }
+    }
+
     /// Makes `key`, which must not be there, a collection: its tag and what follows.
     #[inline]
     pub fn create(&mut self, key: Key<'_>, packed: &[u8]) -> Slot<'_> {

@@ -15,6 +15,7 @@ mod slot;
 pub mod stream;
 pub mod table;
 pub mod tree;
+pub mod zset;
 
 pub use form::{Form, Type};
 pub use limits::Limits;

@@ -197,6 +197,12 @@ impl Table {
         Element(self.heap.entry(handle))
     }
 
+    /// Asks for the element with this handle, so that it arrives while others are looked at.
+    #[inline]
+    pub fn prefetch(&self, handle: Handle) {
+        self.heap.prefetch(handle);
+    }
+
     /// Stage one of lookups in a batch: asks for the bucket of a hash.
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
