@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// One span of memory for a vectored send, as the kernel reads it.
@@ -61,16 +62,70 @@ pub(crate) fn epoll_wait(
     events: &mut [libc::epoll_event],
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
+    // Whole milliseconds need no more than the older call.
+    let fine = timeout.filter(|time| time.subsec_nanos() % 1_000_000 != 0);
+    let result = match fine.and_then(|time| epoll_wait_fine(epoll, events, time)) {
+        Some(result) => result,
+        None => epoll_wait_coarse(epoll, events, timeout),
+    };
+    match result {
+        Ok(count) => Ok(usize::try_from(count).expect("checked to be non-negative")),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// With a timeout in milliseconds.
+fn epoll_wait_coarse(
+    epoll: BorrowedFd<'_>,
+    events: &mut [libc::epoll_event],
+    timeout: Option<Duration>,
+) -> io::Result<libc::c_int> {
     let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
     // Rounded up: waking a fraction of a millisecond early would make the caller spin until its deadline.
     let timeout_ms =
         timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
     // SAFETY: `events` is writable for `room` elements.
-    match check(unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) }) {
-        Ok(count) => Ok(usize::try_from(count).expect("checked to be non-negative")),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-        Err(error) => Err(error),
+    check(unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) })
+}
+
+/// With a timeout in nanoseconds; nothing where the kernel (before 5.11) or a filter of system calls does not know that. Not through the
+/// C library, whose older versions lack the function.
+fn epoll_wait_fine(
+    epoll: BorrowedFd<'_>,
+    events: &mut [libc::epoll_event],
+    timeout: Duration,
+) -> Option<io::Result<libc::c_int>> {
+    static MISSING: AtomicBool = AtomicBool::new(false);
+    if MISSING.load(Ordering::Relaxed) {
+        return None;
     }
+    let room = libc::c_long::try_from(events.len()).unwrap_or(libc::c_long::MAX);
+    let time = libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    let no_signals = std::ptr::null::<libc::sigset_t>();
+    // SAFETY: `events` is writable for `room` elements, `time` is valid for the call, and a null mask of signals is allowed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            room,
+            &raw const time,
+            no_signals,
+            0_usize,
+        )
+    };
+    let result = check(libc::c_int::try_from(result).unwrap_or(-1));
+    let refused =
+        result.as_ref().is_err_and(|error| matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)));
+    if refused {
+        MISSING.store(true, Ordering::Relaxed);
+        return None;
+    }
+    Some(result)
 }
 
 /// Accepts one connection, close-on-exec and non-blocking.
