@@ -248,7 +248,8 @@ fn close_idle(worker: &mut Worker) {
     let now_ms = worker.now_ms;
     let idle: Vec<_> = worker
         .connections()
-        .filter(|connection| connection.waiting.is_none() && !connection.client.monitor)
+        .filter(|connection| connection.waiting.is_none())
+        .filter(|connection| !connection.client.monitor && connection.client.subscriptions.is_none())
         .filter(|connection| now_ms.saturating_sub(connection.client.active_ms) > timeout_ms)
         .map(|connection| connection.reactor_id)
         .collect();

@@ -3,6 +3,8 @@
 use resp::{OwnedArgs, Proto};
 use router::task::Watched;
 
+use crate::pubsub::Subscriptions;
+
 /// How a client wants its replies (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
@@ -59,6 +61,8 @@ pub struct Client {
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
     pub monitor: bool,
+    /// Channels and patterns it listens to.
+    pub subscriptions: Option<Box<Subscriptions>>,
     /// Its command waits for keys, or for the end of a pause.
     pub blocked: bool,
     pub no_evict: bool,
@@ -92,6 +96,7 @@ impl Client {
             transaction: None,
             watched: None,
             monitor: false,
+            subscriptions: None,
             blocked: false,
             no_evict: false,
             no_touch: false,
@@ -111,6 +116,7 @@ impl Client {
         let mut flags = String::new();
         let letters = [
             (self.monitor, 'O'),
+            (self.subscriptions.is_some(), 'P'),
             (self.transaction.is_some(), 'x'),
             (self.blocked, 'b'),
             (self.addresses.unix_socket, 'U'),

@@ -9,6 +9,7 @@ pub mod connection;
 pub mod debug;
 pub mod latency;
 pub mod memory;
+pub mod pubsub;
 pub mod server;
 
 use ::command::{Categories, Command, CommandError, Flags, Group, KeySpec, Spec};
@@ -33,6 +34,7 @@ pub const FAMILIES: &[&[Command<SessionRun>]] = &[
     latency::ROWS,
     memory::ROWS,
     debug::ROWS,
+    pubsub::ROWS,
 ];
 
 /// A row of the server group with the columns that most of its rows have; the others are added by [`Command`]'s own functions.

@@ -40,6 +40,8 @@ pub struct Connection {
     pub remaining: Option<Box<Remaining>>,
     /// The session command that the connection waits for, to be remembered when it is done.
     pub late: Option<Box<OwnedArgs>>,
+    /// Messages of channels that are not handed to the socket yet.
+    pub pushes: Vec<u8>,
     /// The peer will send no more.
     pub eof: bool,
     /// Close once the replies are sent; run nothing more.
@@ -62,6 +64,7 @@ impl Connection {
             waiting: None,
             remaining: None,
             late: None,
+            pushes: Vec::new(),
             eof: false,
             closing: false,
             soft_limit_since_ms: 0,

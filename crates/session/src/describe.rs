@@ -7,6 +7,7 @@ use resp::Proto;
 
 use crate::client::Client;
 use crate::connection::Connection;
+use crate::pubsub::Kind;
 use crate::worker::Worker;
 
 impl Worker {
@@ -56,7 +57,7 @@ fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> 
     let resp = if client.proto == Proto::Resp3 { 3 } else { 2 };
     write!(
         text,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 ssub=0 multi={multi} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={multi} \
          watch={} qbuf={input} qbuf-free={free} argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll={} omem={pending} \
          tot-mem={} events={events} cmd={command} user=default redir=-1 resp={resp} lib-name={} lib-ver={} tot-net-in={} \
          tot-net-out={} tot-cmds={}",
@@ -70,6 +71,9 @@ fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> 
         client.flags(),
         if client.capa_redirect { "r" } else { "" },
         client.db,
+        client.subscribed(Kind::Channel),
+        client.subscribed(Kind::Pattern),
+        client.subscribed(Kind::ShardChannel),
         client.watched.as_ref().map_or(0, |watched| watched.keys.len()),
         usize::from(pending > 0),
         own + pending,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use command::{CommandError, Flags};
 use reactor::{ConnId, clock};
-use resp::{Args, OwnedArgs, Reply};
+use resp::{Args, OwnedArgs, Proto, Reply};
 use router::engine::{Call, Ran, Sent};
 use router::table::{Entry, Run, Table};
 use router::task::{Task, Work};
@@ -19,6 +19,18 @@ use crate::connection::{Connection, Waiting};
 use crate::transaction;
 use crate::worker::{Flow, SessionRun, Worker};
 
+/// What a subscriber may send in RESP2, in which a message and a reply look alike.
+const SUBSCRIBER_COMMANDS: [&str; 9] = [
+    "SUBSCRIBE",
+    "SSUBSCRIBE",
+    "PSUBSCRIBE",
+    "UNSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "PING",
+    "QUIT",
+    "RESET",
+];
 const NOAUTH: CommandError = CommandError::fixed("NOAUTH Authentication required.");
 
 impl Worker {
@@ -123,6 +135,15 @@ impl Worker {
         if client.transaction.is_some() && flags.has(Flags::NO_MULTI) {
             return Err(CommandError::new(format!(
                 "ERR Command '{}' not allowed inside a transaction",
+                entry.full_name
+            )));
+        }
+        if client.subscriptions.is_some()
+            && client.proto == Proto::Resp2
+            && !SUBSCRIBER_COMMANDS.contains(&entry.spec.name)
+        {
+            return Err(CommandError::new(format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
                 entry.full_name
             )));
         }

@@ -128,7 +128,11 @@ impl Test {
         let peer = client.addresses.peer.as_bytes();
         match self {
             Self::Ids(ids) => ids.contains(&client.id),
-            Self::Type(kind) => *kind == ClientType::Normal,
+            Self::Type(kind) => {
+                let of_client =
+                    if client.subscriptions.is_some() { ClientType::PubSub } else { ClientType::Normal };
+                *kind == of_client
+            }
             Self::User(user) => **user == *b"default",
             Self::Address(address) => **address == *peer,
             Self::LocalAddress(address) => **address == *client.addresses.local.as_bytes(),

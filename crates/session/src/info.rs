@@ -11,6 +11,7 @@ use reactor::clock::{self, ticks_to_ns};
 use stdx::human;
 
 use crate::commands::connection::COMPATIBLE_VERSION;
+use crate::pubsub::Kind;
 use crate::worker::Worker;
 
 /// The version of Redis whose commands and replies Valkey and Darter share; older clients decide by it.
@@ -160,7 +161,8 @@ fn clients(worker: &Worker, lines: &mut Lines) {
     lines.put("client_recent_max_input_buffer", totals.client_input_recent_max);
     lines.put("client_recent_max_output_buffer", totals.client_output_recent_max);
     lines.put("blocked_clients", totals.blocked_clients);
-    lines.zeros(&["tracking_clients", "pubsub_clients"]);
+    lines.put("tracking_clients", 0);
+    lines.put("pubsub_clients", worker.shared.directory.clients());
     lines.put("watching_clients", totals.watching_clients);
     lines.put("clients_in_timeout_table", totals.clients_in_timeout_table);
     lines.put("total_watched_keys", totals.watched_keys);
@@ -337,7 +339,11 @@ fn stats(worker: &Worker, lines: &mut Lines) {
     lines.put("current_eviction_exceeded_time", 0);
     lines.put("keyspace_hits", totals.keyspace_hits);
     lines.put("keyspace_misses", totals.keyspace_misses);
-    lines.zeros(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec"]);
+    let listened = |kind| worker.shared.directory.count(kind);
+    lines.put("pubsub_channels", listened(Kind::Channel));
+    lines.put("pubsub_patterns", listened(Kind::Pattern));
+    lines.put("pubsubshard_channels", listened(Kind::ShardChannel));
+    lines.put("latest_fork_usec", 0);
     lines.zeros(&["total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
     lines.put("active_defrag_hits", totals.entries_moved);
     lines.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);

@@ -22,6 +22,7 @@ pub mod logger;
 pub mod monitor;
 pub mod pause;
 mod populate;
+mod pubsub;
 mod room;
 pub mod serve;
 pub mod shared;

@@ -17,6 +17,10 @@ use crate::worker::{Cx, Flow, Worker};
 /// `client-query-buffer-limit`, so that a client that writes a long pipeline before it reads is never stuck.
 const OUTPUT_HIGH_WATER: usize = 32 << 20;
 
+/// Places in `client-output-buffer-limit`'s classes.
+const NORMAL_CLASS: usize = 0;
+const PUBSUB_CLASS: usize = 2;
+
 impl Worker {
     /// Takes a connection out of its slot while one of its commands runs; none if it has gone.
     pub(crate) fn take(&mut self, id: ConnId) -> Option<Box<Connection>> {
@@ -93,6 +97,7 @@ impl Worker {
     fn forget(&mut self, connection: &mut Connection) {
         self.forget_wait(connection);
         self.unwatch(&mut connection.client);
+        self.unsubscribe_all(&mut connection.client, connection.reactor_id);
         let counted = &self.stats().client_bytes;
         counted.set(counted.get() - connection.bytes_counted);
         self.count_watched(connection, 0);
@@ -137,7 +142,8 @@ impl Worker {
     }
 
     fn check_output(&mut self, connection: &mut Connection, pending: usize) {
-        let limit = self.config.client_output_buffer_limit[0];
+        let class = if connection.client.subscriptions.is_some() { PUBSUB_CLASS } else { NORMAL_CLASS };
+        let limit = self.config.client_output_buffer_limit[class];
         let over_soft = limit.soft != 0 && pending as u64 > limit.soft;
         if !over_soft {
             connection.soft_limit_since_ms = 0;
@@ -256,8 +262,10 @@ impl Worker {
                 }
                 Message::Answer(connection, answer) => self.answered(connection, answer),
                 Message::Monitored(line) => crate::monitor::show(self, &line),
+                Message::Published(publication) => self.deliver(&publication),
             }
         }
+        self.flush_pushes();
     }
 
     /// CLIENT PAUSE: whether this command must wait. Its connection then goes on when the pause ends.

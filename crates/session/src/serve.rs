@@ -23,6 +23,7 @@ use crate::commandlog::Numbers;
 use crate::config::Config;
 use crate::latency::Latency;
 use crate::listen::Listeners;
+use crate::pubsub::Directory;
 use crate::shared::{Message, Peer, Shared, Start};
 use crate::stats::{Counter, ThreadStats};
 use crate::worker::Worker;
@@ -78,6 +79,7 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         peers,
         client_id_last: AtomicU64::new(0),
         monitors: AtomicU32::new(0),
+        directory: Directory::default(),
         stopping: AtomicBool::new(false),
         memory_peak: AtomicU64::new(arena.bytes_used()),
         memory_at_start: arena.bytes_used(),

@@ -18,6 +18,7 @@ use crate::client::Addresses;
 use crate::commandlog::Numbers;
 use crate::config::Config;
 use crate::latency::Latency;
+use crate::pubsub::{Directory, Publication};
 use crate::stats::{Counter, Rates, ThreadStats};
 use crate::worker::SessionRun;
 
@@ -32,6 +33,8 @@ pub enum Message {
     Answer(u64, Answer),
     /// A command to show to this thread's MONITOR clients.
     Monitored(Arc<[u8]>),
+    /// A message to channels that connections of this thread listen to.
+    Published(Arc<Publication>),
 }
 
 /// One thread as the others see it.
@@ -57,6 +60,8 @@ pub struct Shared {
     pub(crate) client_id_last: AtomicU64,
     /// Number of MONITOR clients of all threads: read by every command, written when one comes or goes.
     pub monitors: AtomicU32,
+    /// Who listens to which channels.
+    pub(crate) directory: Directory,
     pub stopping: AtomicBool,
     /// The most memory in use at any tick so far, in bytes.
     pub memory_peak: AtomicU64,

@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::connection::{Connection, Parsed, Waiting};
 use crate::listen::Tokens;
 use crate::pause::Pause;
+use crate::pubsub::Local;
 use crate::room::Room;
 use crate::shared::{Message, Peer, Shared};
 use crate::stats::ThreadStats;
@@ -104,6 +105,7 @@ pub struct Worker {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub background: Background,
     pub pause: Pause,
+    pub(crate) subscriptions: Local,
     pub(crate) deadlines: Deadlines,
     pub(crate) room: Room,
     pub(crate) listeners: Tokens,
@@ -140,6 +142,7 @@ impl Worker {
             connections: Vec::new(),
             background: Background::default(),
             pause: Pause::default(),
+            subscriptions: Local::default(),
             deadlines: Deadlines::default(),
             room: Room::default(),
             listeners: Tokens::default(),

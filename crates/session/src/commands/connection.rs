@@ -1,6 +1,7 @@
 //! PING, ECHO, SELECT, AUTH, HELLO, QUIT, RESET: what a client says about its own connection.
 
 use command::{Categories, Command, CommandError, Flags, Group, Spec};
+use reactor::ConnId;
 use resp::{Args, Proto, Reply};
 
 use crate::client::ReplyMode;
@@ -136,7 +137,14 @@ pub const ROWS: &[Command<SessionRun>] = &[
     },
 ];
 
-fn ping(_cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
+fn ping(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
+    if cx.client.subscriptions.is_some() && cx.client.proto == Proto::Resp2 && args.len() <= 2 {
+        // In the form of a message, which is all that a subscriber expects.
+        reply.array(2);
+        reply.bulk(b"pong");
+        reply.bulk(args.get(1).unwrap_or_default());
+        return Ok(Flow::Done);
+    }
     match args.len() {
         1 => reply.simple("PONG"),
         2 => reply.bulk(&args[1]),
@@ -175,6 +183,7 @@ fn reset(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Co
     cx.client.no_touch = false;
     cx.client.authenticated = cx.worker.config.requirepass.is_empty();
     crate::monitor::end(cx);
+    cx.worker.unsubscribe_all(cx.client, ConnId::from_bits(cx.ticket.connection));
     reply.simple("RESET");
     Ok(Flow::Done)
 }
