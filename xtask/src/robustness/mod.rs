@@ -62,11 +62,7 @@ const CASES: &[Case] = &[
     Case { name: "100 MB pipelined and never read", words: &[], run: connections::never_reads },
     Case { name: "10,000 connections come and go", words: &[], run: connections::come_and_go },
     Case { name: "more clients than maxclients", words: &["--maxclients", "50"], run: connections::too_many },
-    Case {
-        name: "messages of a channel come to all in one order",
-        words: &[],
-        run: messages::order,
-    },
+    Case { name: "messages of a channel come to all in one order", words: &[], run: messages::order },
     Case { name: "300,000 subscriptions of one client", words: &[], run: messages::many_subscriptions },
     Case { name: "a subscriber that never reads", words: &[], run: messages::never_reads },
     Case { name: "replies of a deep pipeline stay in order", words: &[], run: connections::deep_pipeline },
