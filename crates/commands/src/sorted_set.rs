@@ -1,6 +1,7 @@
 //! The sorted set family. What a sorted set is stands in `types::zset`; BZPOPMIN and its kin, which wait, in `blocking`.
 
 pub(crate) mod add;
+mod algebra;
 pub(crate) mod common;
 pub(crate) mod pop;
 mod range;
@@ -12,6 +13,7 @@ use command::{Begin, Categories, Command, Find, Flags, Group, KeyFlags, KeySpec,
 use shard::plan::Plan;
 
 use add::{zadd, zincrby};
+use algebra::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 use pop::{zmpop, zpopmax, zpopmin};
 use range::{zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore};
 use read::{zcard, zcount, zlexcount, zmscore, zrank, zrevrank, zscore};
@@ -73,6 +75,53 @@ pub const ROWS: &[Command<Plan>] = &[
     },
     Command {
         spec: Spec {
+            name: "ZDIFF",
+            summary: "Gives the members of the first sorted set that are in none of the others.",
+            complexity: "O(n * keys + r log r), n members of the first, r in the reply",
+            since: "6.2.0",
+            group: Group::SortedSet,
+            arity: -3,
+            flags: Flags::READONLY.with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[KeySpec {
+                begin: Begin::Index(1),
+                find: Find::Count { count_at: 0, first: 1, step: 1 },
+                flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                notes: "",
+            }],
+            tips: &[],
+            syntax: "numkeys:integer key:key#0* [WITHSCORES=withscores!]",
+        },
+        run: Plan::Keys(zdiff),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "ZDIFFSTORE",
+            summary: "Stores the members of the first sorted set that are in none of the others.",
+            complexity: "O(n * keys + r log r), n members of the first, r in the result",
+            since: "6.2.0",
+            group: Group::SortedSet,
+            arity: -4,
+            flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[
+                KeySpec::first(KeyFlags::OW.with(KeyFlags::UPDATE)),
+                KeySpec {
+                    begin: Begin::Index(2),
+                    find: Find::Count { count_at: 0, first: 1, step: 1 },
+                    flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                    notes: "",
+                },
+            ],
+            tips: &[],
+            syntax: "destination:key#0 numkeys:integer key:key#1*",
+        },
+        run: Plan::Keys(zdiffstore),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
             name: "ZINCRBY",
             summary: "Adds to the score of a member, which begins with 0.",
             complexity: "O(log n)",
@@ -86,6 +135,75 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "key:key#0 increment:integer member:string",
         },
         run: Plan::Keys(zincrby),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "ZINTER",
+            summary: "Gives the members that all of several sorted sets have, their scores combined.",
+            complexity: "O(n * keys + r log r), n members of the smallest, r in the reply",
+            since: "6.2.0",
+            group: Group::SortedSet,
+            arity: -3,
+            flags: Flags::READONLY.with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[KeySpec {
+                begin: Begin::Index(1),
+                find: Find::Count { count_at: 0, first: 1, step: 1 },
+                flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                notes: "",
+            }],
+            tips: &[],
+            syntax: "numkeys:integer key:key#0* [WEIGHTS=weight:integer*] [AGGREGATE=aggregate(SUM=sum!|MIN=min!|MAX=max!)] [WITHSCORES=withscores!]",
+        },
+        run: Plan::Keys(zinter),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "ZINTERCARD",
+            summary: "Counts the members that all of several sorted sets have.",
+            complexity: "O(n * keys), n members of the smallest",
+            since: "7.0.0",
+            group: Group::SortedSet,
+            arity: -3,
+            flags: Flags::READONLY.with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[KeySpec {
+                begin: Begin::Index(1),
+                find: Find::Count { count_at: 0, first: 1, step: 1 },
+                flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                notes: "",
+            }],
+            tips: &[],
+            syntax: "numkeys:integer key:key#0* [LIMIT=limit:integer]",
+        },
+        run: Plan::Keys(zintercard),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "ZINTERSTORE",
+            summary: "Stores the members that all of several sorted sets have, their scores combined.",
+            complexity: "O(n * keys + r log r), n members of the smallest, r in the result",
+            since: "2.0.0",
+            group: Group::SortedSet,
+            arity: -4,
+            flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[
+                KeySpec::first(KeyFlags::OW.with(KeyFlags::UPDATE)),
+                KeySpec {
+                    begin: Begin::Index(2),
+                    find: Find::Count { count_at: 0, first: 1, step: 1 },
+                    flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                    notes: "",
+                },
+            ],
+            tips: &[],
+            syntax: "destination:key#0 numkeys:integer key:key#1* [WEIGHTS=weight:integer*] [AGGREGATE=aggregate(SUM=sum!|MIN=min!|MAX=max!)]",
+        },
+        run: Plan::Keys(zinterstore),
         subcommands: &[],
     },
     Command {
@@ -456,6 +574,53 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "key:key#0 member:string",
         },
         run: Plan::Keys(zscore),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "ZUNION",
+            summary: "Gives the members that any of several sorted sets has, their scores combined.",
+            complexity: "O(n + r log r), n members of all, r in the reply",
+            since: "6.2.0",
+            group: Group::SortedSet,
+            arity: -3,
+            flags: Flags::READONLY.with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[KeySpec {
+                begin: Begin::Index(1),
+                find: Find::Count { count_at: 0, first: 1, step: 1 },
+                flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                notes: "",
+            }],
+            tips: &[],
+            syntax: "numkeys:integer key:key#0* [WEIGHTS=weight:integer*] [AGGREGATE=aggregate(SUM=sum!|MIN=min!|MAX=max!)] [WITHSCORES=withscores!]",
+        },
+        run: Plan::Keys(zunion),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "ZUNIONSTORE",
+            summary: "Stores the members that any of several sorted sets has, their scores combined.",
+            complexity: "O(n + r log r), n members of all, r in the result",
+            since: "2.0.0",
+            group: Group::SortedSet,
+            arity: -4,
+            flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::MOVABLEKEYS),
+            explicit: Categories::SORTEDSET,
+            keys: &[
+                KeySpec::first(KeyFlags::OW.with(KeyFlags::UPDATE)),
+                KeySpec {
+                    begin: Begin::Index(2),
+                    find: Find::Count { count_at: 0, first: 1, step: 1 },
+                    flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                    notes: "",
+                },
+            ],
+            tips: &[],
+            syntax: "destination:key#0 numkeys:integer key:key#1* [WEIGHTS=weight:integer*] [AGGREGATE=aggregate(SUM=sum!|MIN=min!|MAX=max!)]",
+        },
+        run: Plan::Keys(zunionstore),
         subcommands: &[],
     },
 ];

@@ -1,0 +1,345 @@
+//! Unions, intersections and differences of sorted sets, replied, stored or counted.
+//!
+//! One input is looked at after another, and what is found so far is kept apart, so that all of it happens within the shards of all keys and
+//! no two sets are borrowed at once.
+
+use std::collections::HashMap;
+
+use command::{CommandError, Effect};
+use resp::{Args, Reply};
+use shard::exec::Exec;
+use stdx::num::{parse_f64, parse_i64};
+use types::zset::{self, SortedSet};
+use types::{Type, View};
+
+use super::common::{parse_integer, reply_members, store};
+
+/// Members of the input that is gone through that are looked up in the others at once.
+const PART: u64 = 1024;
+
+/// What is made of several sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What a member gets that several sets have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn parse(word: &[u8]) -> Result<Aggregate, CommandError> {
+        match () {
+            _ if word.eq_ignore_ascii_case(b"SUM") => Ok(Aggregate::Sum),
+            _ if word.eq_ignore_ascii_case(b"MIN") => Ok(Aggregate::Min),
+            _ if word.eq_ignore_ascii_case(b"MAX") => Ok(Aggregate::Max),
+            _ => Err(CommandError::SYNTAX),
+        }
+    }
+
+    /// Infinities of both signs sum up to 0.
+    fn combine(self, score: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number(score + other),
+            Aggregate::Min if other < score => other,
+            Aggregate::Max if other > score => other,
+            Aggregate::Min | Aggregate::Max => score,
+        }
+    }
+}
+
+/// 0 for what is not a number.
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// An input: a sorted set, or a plain set, whose members all have the score 1.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Sorted(SortedSet<'a>),
+}
+
+impl<'a> Source<'a> {
+    fn new(view: View<'a>) -> Option<Source<'a>> {
+        match view.form().type_of() {
+            Type::SortedSet => Some(Source::Sorted(SortedSet::new(view))),
+            _ => None,
+        }
+    }
+
+    fn len(self) -> u64 {
+        match self {
+            Source::Sorted(set) => set.len(),
+        }
+    }
+
+    fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            Source::Sorted(set) => set.score(member),
+        }
+    }
+}
+
+/// One input of a command: the word of its key, its members and its weight.
+#[derive(Clone, Copy)]
+struct Input {
+    index: usize,
+    len: u64,
+    weight: f64,
+}
+
+/// What the words ask for.
+struct Request {
+    inputs: Vec<Input>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// ZINTERCARD: count no further.
+    limit: u64,
+}
+
+/// Members with their scores, in order.
+type Found = Vec<(Box<[u8]>, f64)>;
+
+impl Request {
+    /// Reads `numkeys key [key ...]` and the options from word `start` on, and looks the keys up.
+    fn parse(
+        cx: &mut Exec<'_>,
+        args: Args<'_>,
+        start: usize,
+        operation: Operation,
+        name: &str,
+    ) -> Result<Request, CommandError> {
+        let keys = parse_integer(&args[start])?;
+        if keys < 1 {
+            return Err(CommandError::new(format!(
+                "ERR at least 1 input key is needed for '{name}' command"
+            )));
+        }
+        let first = start + 1;
+        let keys = usize::try_from(keys).ok().filter(|keys| *keys <= args.len() - first);
+        let end = first + keys.ok_or(CommandError::SYNTAX)?;
+        let mut inputs = Vec::with_capacity(end - first);
+        for index in first..end {
+            let key = cx.key(args, index);
+            let len = match cx.read(key).map(|entry| entry.collection().and_then(Source::new)) {
+                None => 0,
+                Some(Some(source)) => source.len(),
+                Some(None) => return Err(CommandError::WRONG_TYPE),
+            };
+            inputs.push(Input { index, len, weight: 1.0 });
+        }
+        let mut request = Request { inputs, aggregate: Aggregate::Sum, with_scores: false, limit: u64::MAX };
+        request.parse_options(args, end, operation, name)?;
+        if operation != Operation::Difference {
+            request.inputs.sort_by_key(|input| input.len);
+        }
+        Ok(request)
+    }
+
+    fn parse_options(
+        &mut self,
+        args: Args<'_>,
+        start: usize,
+        operation: Operation,
+        name: &str,
+    ) -> Result<(), CommandError> {
+        let counts = name == "zintercard";
+        let scores = operation != Operation::Difference && !counts;
+        let mut index = start;
+        while let Some(word) = args.get(index) {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let behind = args.len() - index - 1;
+            match () {
+                _ if scores && behind >= self.inputs.len() && is("WEIGHTS") => {
+                    for input in &mut self.inputs {
+                        index += 1;
+                        input.weight = parse_f64(&args[index])
+                            .ok_or(CommandError::fixed("ERR weight value is not a float"))?;
+                    }
+                }
+                _ if scores && behind >= 1 && is("AGGREGATE") => {
+                    index += 1;
+                    self.aggregate = Aggregate::parse(&args[index])?;
+                }
+                _ if !name.ends_with("store") && !counts && is("WITHSCORES") => self.with_scores = true,
+                _ if counts && behind >= 1 && is("LIMIT") => {
+                    index += 1;
+                    let limit = parse_i64(&args[index]).and_then(|limit| u64::try_from(limit).ok());
+                    let limit = limit.ok_or(CommandError::fixed("ERR LIMIT can't be negative"))?;
+                    self.limit = if limit == 0 { u64::MAX } else { limit };
+                }
+                _ => return Err(CommandError::SYNTAX),
+            }
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn find(&self, cx: &mut Exec<'_>, args: Args<'_>, operation: Operation) -> Found {
+        let mut found = match operation {
+            Operation::Union => self.union(cx, args),
+            Operation::Intersection => self.narrow(cx, args, |score, input, other| {
+                Some(self.aggregate.combine(score, input.weight * other?))
+            }),
+            Operation::Difference => {
+                self.narrow(cx, args, |score, _, other| if other.is_some() { None } else { Some(score) })
+            }
+        };
+        found.sort_unstable_by(|a, b| zset::compare((a.1, &a.0), (b.1, &b.0)));
+        found
+    }
+
+    fn union(&self, cx: &mut Exec<'_>, args: Args<'_>) -> Found {
+        let mut scores: HashMap<Box<[u8]>, f64> = HashMap::new();
+        for input in &self.inputs {
+            each(cx, args, input, 0..input.len, |member, score| {
+                let score = number(input.weight * score);
+                match scores.get_mut(member) {
+                    Some(sum) => *sum = self.aggregate.combine(*sum, score),
+                    None => _ = scores.insert(member.into(), score),
+                }
+            });
+        }
+        scores.into_iter().collect()
+    }
+
+    /// The members of the first input that remain when each other input has been asked: `keep` gets the score so far, and what the member has there.
+    fn narrow(
+        &self,
+        cx: &mut Exec<'_>,
+        args: Args<'_>,
+        keep: impl Fn(f64, &Input, Option<f64>) -> Option<f64>,
+    ) -> Found {
+        let (first, others) = self.inputs.split_first().expect("there is a key");
+        let mut found = Found::new();
+        let mut rank = 0;
+        while rank < first.len && (found.len() as u64) < self.limit {
+            let mut part = Found::new();
+            let end = first.len.min(rank + PART);
+            each(cx, args, first, rank..end, |member, score| {
+                part.push((member.into(), number(first.weight * score)));
+            });
+            for input in others {
+                let key = cx.key(args, input.index);
+                let source = cx.peek(key).and_then(|entry| entry.collection()).and_then(Source::new);
+                part.retain_mut(|(member, score)| {
+                    let other = source.and_then(|source| source.score(member));
+                    let kept = keep(*score, input, other);
+                    *score = kept.unwrap_or(*score);
+                    kept.is_some()
+                });
+            }
+            found.append(&mut part);
+            rank = end;
+        }
+        found
+    }
+}
+
+/// Calls `f` with the members of these ranks of an input.
+fn each(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    input: &Input,
+    ranks: std::ops::Range<u64>,
+    mut f: impl FnMut(&[u8], f64),
+) {
+    let key = cx.key(args, input.index);
+    match cx.peek(key).and_then(|entry| entry.collection()).and_then(Source::new) {
+        Some(Source::Sorted(set)) => set.walk(ranks, false).for_each(|(member, score)| f(member, score)),
+        None => {}
+    }
+}
+
+fn borrowed(found: &Found) -> Vec<(&[u8], f64)> {
+    found.iter().map(|(member, score)| (&**member, *score)).collect()
+}
+
+fn answer(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    reply: &mut Reply,
+    operation: Operation,
+    name: &str,
+) -> Result<Effect, CommandError> {
+    let request = Request::parse(cx, args, 1, operation, name)?;
+    let found = request.find(cx, args, operation);
+    let members = borrowed(&found);
+    reply_members(reply, members.len(), members.into_iter(), request.with_scores);
+    Ok(Effect::None)
+}
+
+fn keep(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    reply: &mut Reply,
+    operation: Operation,
+    name: &str,
+) -> Result<Effect, CommandError> {
+    let request = Request::parse(cx, args, 2, operation, name)?;
+    let found = request.find(cx, args, operation);
+    let members = borrowed(&found);
+    reply.int(members.len() as i64);
+    let key = cx.key(args, 1);
+    Ok(store(cx, key, &members))
+}
+
+/// `ZUNION numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]`
+pub(super) fn zunion(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
+    answer(cx, args, reply, Operation::Union, "zunion")
+}
+
+/// `ZINTER numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]`
+pub(super) fn zinter(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
+    answer(cx, args, reply, Operation::Intersection, "zinter")
+}
+
+/// `ZDIFF numkeys key [key ...] [WITHSCORES]`
+pub(super) fn zdiff(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
+    answer(cx, args, reply, Operation::Difference, "zdiff")
+}
+
+/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX]`
+pub(super) fn zunionstore(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> Result<Effect, CommandError> {
+    keep(cx, args, reply, Operation::Union, "zunionstore")
+}
+
+/// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX]`
+pub(super) fn zinterstore(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> Result<Effect, CommandError> {
+    keep(cx, args, reply, Operation::Intersection, "zinterstore")
+}
+
+/// `ZDIFFSTORE destination numkeys key [key ...]`
+pub(super) fn zdiffstore(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> Result<Effect, CommandError> {
+    keep(cx, args, reply, Operation::Difference, "zdiffstore")
+}
+
+/// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`
+pub(super) fn zintercard(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> Result<Effect, CommandError> {
+    let request = Request::parse(cx, args, 1, Operation::Intersection, "zintercard")?;
+    let found = request.find(cx, args, Operation::Intersection);
+    reply.int((found.len() as u64).min(request.limit) as i64);
+    Ok(Effect::None)
+}
