@@ -228,6 +228,12 @@ pub struct Options {
     /// With --ramp: find the highest rate whose p99 stays within this: 1ms
     #[arg(long, value_name = "TIME", requires = "ramp", help_heading = LOAD)]
     pub max_p99: Option<String>,
+    /// Run the tests so many times [m]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), help_heading = LOAD)]
+    pub run_count: u64,
+    /// Run the tests over and over, until Ctrl-C [v]
+    #[arg(short = 'l', long = "loop", help_heading = LOAD)]
+    pub over_and_over: bool,
     /// 0 connects anew for each request [v]
     #[arg(short = 'k', value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1), help_heading = LOAD)]
     pub keep_alive: u8,

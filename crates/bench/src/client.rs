@@ -229,7 +229,10 @@ impl Client {
             io::ErrorKind::InvalidData if self.tls.is_some() => Fault::new(format!(
                 "TLS with {address} fails: {error}: see --cacert, --sni, --cert and --insecure"
             )),
-            _ => Fault::new(format!("{address} has broken the connection: {}: see its log", plain(error))),
+            _ => Fault::new(format!(
+                "{address} has broken the connection: {}: see its log, and whether it wants TLS",
+                plain(error)
+            )),
         }
     }
 

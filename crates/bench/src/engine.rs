@@ -298,6 +298,8 @@ fn servers(plan: &Plan, work: &Work) -> Result<Servers> {
     } else {
         vec![Member { address: plan.address.clone(), slots: Vec::new(), replica: false }]
     };
+    let members: Vec<Member> =
+        members.into_iter().filter(|member| plan.replicas != Replicas::No || !member.replica).collect();
     for member in members.iter().filter(|member| !member.replica && !work.test.setup.is_empty()) {
         let mut client = Client::open(&member.address, &plan.login)?;
         for words in &work.test.setup {

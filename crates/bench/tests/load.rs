@@ -61,6 +61,17 @@ fn hits_misses_and_verified_values() {
 }
 
 #[test]
+fn large_values_come_in_many_pieces() {
+    for engine in ["auto", "epoll"] {
+        let toy = Toy::start(Habits::default());
+        let options = "--ratio 1:1 -n 400 -c 3 -P 2 --key-maximum 9 -d 100000-300000 --verify -3";
+        let run = toy.run(&format!("--io-engine {engine} {options}")).unwrap();
+        assert!(!run.failed() && run.total().requests == 400, "{:?}", run.errors);
+        assert!(run.total().bytes_received > 10_000_000);
+    }
+}
+
+#[test]
 fn errors_are_counted_by_text() {
     let toy = Toy::start(Habits { error: Some("WRONGTYPE no"), ..Habits::default() });
     let run = toy.run("-t incr -n 500 -P 7").unwrap();
@@ -216,6 +227,24 @@ fn moved_slots_are_followed() {
     assert!(runs[0].errors.keys().any(|text| text.starts_with("MOVED or ASK")), "{:?}", runs[0].errors);
     let data = two.state.data.lock().unwrap();
     assert!(data.keys().any(|key| stdx::slot::slot_of(key) < 8192), "its new slots are used");
+}
+
+#[test]
+fn an_interruption_shows_what_was_measured() {
+    let toy = Toy::start(Habits::default());
+    let plan = toy.plan("--ratio 1:1 --qps 1000 -l");
+    let interrupted = std::sync::atomic::AtomicBool::new(false);
+    let runs = std::thread::scope(|scope| {
+        let runs =
+            scope.spawn(|| bench::app::run_all(&plan, &mut bench::watch::Nobody, &interrupted, |_| {}));
+        while toy.state.commands.load(Ordering::Relaxed) < 100 {
+            std::thread::yield_now();
+        }
+        interrupted.store(true, Ordering::Relaxed);
+        runs.join().unwrap().unwrap()
+    });
+    assert!(runs[0].interrupted && runs[0].total().requests >= 100);
+    assert_eq!(runs[0].total().requests, toy.state.commands.load(Ordering::Relaxed));
 }
 
 /// The program's answer to a command line: exit code and standard error.
