@@ -185,6 +185,12 @@ impl Seen {
         let at = |contents: &Contents, db: u16, key: &[u8]| {
             contents.iter().find(|entry| entry.0 == db && entry.1 == key).cloned()
         };
+        // As with the peers, what happens in a group is no change of the stream for those who watch it.
+        const UNWATCHED: [&str; 6] =
+            ["> XSETID", "> XGROUP", "> XREADGROUP", "> XACK", "> XCLAIM", "> XAUTOCLAIM"];
+        if UNWATCHED.iter().any(|command| line.starts_with(command)) {
+            return;
+        }
         for (db, key, dirty) in &self.watched {
             let changed = at(&self.contents, *db, key) != at(&after, *db, key);
             let raised = dirty.load(Ordering::Relaxed);

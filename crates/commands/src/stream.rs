@@ -1,19 +1,43 @@
 //! The stream family.
 
 mod add;
+mod claim;
+mod group;
 mod ids;
+mod info;
 mod read;
+mod read_group;
+mod records;
 mod trim;
 
 use command::{Begin, Categories, Command, Find, Flags, Group, KeyFlags, KeySpec, Spec};
 use shard::plan::Plan;
 
 use add::{xadd, xdel, xlen, xsetid};
+use claim::{xautoclaim, xclaim, xpending};
 use read::{xrange, xread, xrevrange};
+use read_group::{xack, xreadgroup};
 use trim::xtrim;
 
 /// Every command of the family.
 pub const ROWS: &[Command<Plan>] = &[
+    Command {
+        spec: Spec {
+            name: "XACK",
+            summary: "Takes entries off the pending list of a group, as their work is done.",
+            complexity: "O(log n) per id where n is the number of pending entries",
+            since: "5.0.0",
+            group: Group::Stream,
+            arity: -4,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::STREAM,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 group:string id:string*",
+        },
+        run: Plan::Keys(xack),
+        subcommands: &[],
+    },
     Command {
         spec: Spec {
             name: "XADD",
@@ -38,6 +62,40 @@ pub const ROWS: &[Command<Plan>] = &[
     },
     Command {
         spec: Spec {
+            name: "XAUTOCLAIM",
+            summary: "Gives pending entries that have been idle long enough to another consumer, from an id on.",
+            complexity: "O(log n + m) where n is the number of pending entries and m of those looked at",
+            since: "6.2.0",
+            group: Group::Stream,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::STREAM,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::DELETE))],
+            tips: &["nondeterministic_output"],
+            syntax: "key:key#0 group:string consumer:string min-idle-time:string start:string [COUNT=count:integer] [JUSTID=justid!]",
+        },
+        run: Plan::Keys(xautoclaim),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "XCLAIM",
+            summary: "Gives pending entries, by their ids, to another consumer.",
+            complexity: "O(log n) per id where n is the number of pending entries",
+            since: "5.0.0",
+            group: Group::Stream,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::STREAM,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &["nondeterministic_output"],
+            syntax: "key:key#0 group:string consumer:string min-idle-time:string id:string* [IDLE=ms:integer] [TIME=unix-time-milliseconds:unix-time] [RETRYCOUNT=count:integer] [FORCE=force!] [JUSTID=justid!] [LASTID=lastid:string]",
+        },
+        run: Plan::Keys(xclaim),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
             name: "XDEL",
             summary: "Removes entries from a stream by their ids.",
             complexity: "O(log n) per id where n is the number of blocks",
@@ -55,6 +113,252 @@ pub const ROWS: &[Command<Plan>] = &[
     },
     Command {
         spec: Spec {
+            name: "XGROUP",
+            summary: "A container of commands that change consumer groups.",
+            complexity: "Depends on the subcommand",
+            since: "5.0.0",
+            group: Group::Stream,
+            arity: -2,
+            flags: Flags::NONE,
+            explicit: Categories::NONE,
+            keys: &[],
+            tips: &[],
+            syntax: "",
+        },
+        run: Plan::Container,
+        subcommands: &[
+            Command {
+                spec: Spec {
+                    name: "CREATE",
+                    summary: "Makes a consumer group, which reads from an id on.",
+                    complexity: "O(log n) where n is the number of groups",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: -5,
+                    flags: Flags::WRITE.with(Flags::DENYOOM),
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RW.with(KeyFlags::INSERT),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0 group:string id-selector(id:string|$=new-id!) [MKSTREAM=mkstream!] [ENTRIESREAD=entriesread:integer]",
+                },
+                run: Plan::Keys(group::create),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "CREATECONSUMER",
+                    summary: "Makes a consumer of a group.",
+                    complexity: "O(log n) where n is the number of consumers",
+                    since: "6.2.0",
+                    group: Group::Stream,
+                    arity: 5,
+                    flags: Flags::WRITE.with(Flags::DENYOOM),
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RW.with(KeyFlags::INSERT),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0 group:string consumer:string",
+                },
+                run: Plan::Keys(group::createconsumer),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "DELCONSUMER",
+                    summary: "Removes a consumer of a group with its pending entries, and gives their number.",
+                    complexity: "O(n log m) where n is the number of its pending entries and m of all of the group",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: 5,
+                    flags: Flags::WRITE,
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RW.with(KeyFlags::DELETE),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0 group:string consumer:string",
+                },
+                run: Plan::Keys(group::delconsumer),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "DESTROY",
+                    summary: "Removes a consumer group.",
+                    complexity: "O(1); its pending entries are freed in slices",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: 4,
+                    flags: Flags::WRITE,
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RW.with(KeyFlags::DELETE),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0 group:string",
+                },
+                run: Plan::Keys(group::destroy),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "HELP",
+                    summary: "Gives an overview of the subcommands.",
+                    complexity: "O(1)",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: 2,
+                    flags: Flags::LOADING.with(Flags::STALE),
+                    explicit: Categories::STREAM,
+                    keys: &[],
+                    tips: &[],
+                    syntax: "",
+                },
+                run: Plan::Nowhere(group::help),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "SETID",
+                    summary: "Sets the id behind which a group reads on.",
+                    complexity: "O(log n) where n is the number of groups",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: -5,
+                    flags: Flags::WRITE,
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RW.with(KeyFlags::UPDATE),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0 group:string id-selector(id:string|$=new-id!) [ENTRIESREAD=entriesread:integer]",
+                },
+                run: Plan::Keys(group::setid),
+                subcommands: &[],
+            },
+        ],
+    },
+    Command {
+        spec: Spec {
+            name: "XINFO",
+            summary: "A container of commands that look into streams.",
+            complexity: "Depends on the subcommand",
+            since: "5.0.0",
+            group: Group::Stream,
+            arity: -2,
+            flags: Flags::NONE,
+            explicit: Categories::NONE,
+            keys: &[],
+            tips: &[],
+            syntax: "",
+        },
+        run: Plan::Container,
+        subcommands: &[
+            Command {
+                spec: Spec {
+                    name: "CONSUMERS",
+                    summary: "Tells about the consumers of a group.",
+                    complexity: "O(n log n) where n is the number of consumers",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: 4,
+                    flags: Flags::READONLY,
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                        notes: "",
+                    }],
+                    tips: &["nondeterministic_output"],
+                    syntax: "key:key#0 group:string",
+                },
+                run: Plan::Keys(info::consumers),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "GROUPS",
+                    summary: "Tells about the groups of a stream.",
+                    complexity: "O(n log n) where n is the number of groups",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: 3,
+                    flags: Flags::READONLY,
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0",
+                },
+                run: Plan::Keys(info::groups),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "HELP",
+                    summary: "Gives an overview of the subcommands.",
+                    complexity: "O(1)",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: 2,
+                    flags: Flags::LOADING.with(Flags::STALE),
+                    explicit: Categories::STREAM,
+                    keys: &[],
+                    tips: &[],
+                    syntax: "",
+                },
+                run: Plan::Nowhere(info::help),
+                subcommands: &[],
+            },
+            Command {
+                spec: Spec {
+                    name: "STREAM",
+                    summary: "Tells about a stream, and with FULL about all that is in it.",
+                    complexity: "O(1); with FULL O(n) in what is told",
+                    since: "5.0.0",
+                    group: Group::Stream,
+                    arity: -3,
+                    flags: Flags::READONLY,
+                    explicit: Categories::STREAM,
+                    keys: &[KeySpec {
+                        begin: Begin::Index(2),
+                        find: Find::Range { last: 0, step: 1, limit: 0 },
+                        flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                        notes: "",
+                    }],
+                    tips: &[],
+                    syntax: "key:key#0 [full-block{FULL=full! [COUNT=count:integer]}]",
+                },
+                run: Plan::Keys(info::info),
+                subcommands: &[],
+            },
+        ],
+    },
+    Command {
+        spec: Spec {
             name: "XLEN",
             summary: "Gives the number of entries of a stream.",
             complexity: "O(1)",
@@ -68,6 +372,23 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "key:key#0",
         },
         run: Plan::Keys(xlen),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "XPENDING",
+            summary: "Tells what a group has read but not acknowledged.",
+            complexity: "O(n) where n is the number of consumers, or of entries told",
+            since: "5.0.0",
+            group: Group::Stream,
+            arity: -3,
+            flags: Flags::READONLY,
+            explicit: Categories::STREAM,
+            keys: &[KeySpec::first(KeyFlags::RO.with(KeyFlags::ACCESS))],
+            tips: &["nondeterministic_output"],
+            syntax: "key:key#0 group:string [filters{[IDLE=min-idle-time:integer@6.2.0] start:string end:string count:integer [consumer:string]}]",
+        },
+        run: Plan::Keys(xpending),
         subcommands: &[],
     },
     Command {
@@ -107,6 +428,28 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "[COUNT=count:integer] [BLOCK=milliseconds:integer] STREAMS=streams{key:key#0* id:string*}",
         },
         run: Plan::Keys(xread),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "XREADGROUP",
+            summary: "Gives a consumer of a group entries that none has read, or its pending ones; waits for one if asked to.",
+            complexity: "O(m log n) per stream where m is the number of entries given and n of pending ones",
+            since: "5.0.0",
+            group: Group::Stream,
+            arity: -7,
+            flags: Flags::WRITE.with(Flags::BLOCKING).with(Flags::MOVABLEKEYS),
+            explicit: Categories::STREAM,
+            keys: &[KeySpec {
+                begin: Begin::Keyword { word: "STREAMS", start: 4 },
+                find: Find::Range { last: -1, step: 1, limit: 2 },
+                flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+                notes: "",
+            }],
+            tips: &[],
+            syntax: "GROUP=group-block{group:string consumer:string} [COUNT=count:integer] [BLOCK=milliseconds:integer] [NOACK=noack!] STREAMS=streams{key:key#0* id:string*}",
+        },
+        run: Plan::Keys(xreadgroup),
         subcommands: &[],
     },
     Command {

@@ -9,6 +9,7 @@
 //! [`StreamMut`] the same in its slot, to be changed.
 
 mod block;
+mod groups;
 mod large;
 mod listpack;
 mod packed;
@@ -18,6 +19,7 @@ mod trim;
 mod tests;
 
 pub use block::Entry;
+pub use groups::{ConsumerId, ConsumerRef, GroupMut, GroupRef, NOT_KNOWN, Pending};
 pub use large::LargeStream;
 pub use trim::{Trim, TrimTo};
 

@@ -51,7 +51,31 @@ impl Path {
     }
 }
 
+/// Bytes of [`Tree::state`].
+pub const STATE_BYTES: usize = 25;
+
 impl<const V: usize> Tree<V> {
+    /// The tree from its state: what it was when that was told.
+    pub fn load(state: &[u8; STATE_BYTES]) -> Tree<V> {
+        let number = |at: usize| u64::from_le_bytes(state[at..at + 8].try_into().expect("8 bytes"));
+        Tree {
+            root: Handle::from_raw(number(0)),
+            height: usize::from(state[24]),
+            len: number(8),
+            nodes: number(16),
+        }
+    }
+
+    /// What the tree is beside its nodes, to be kept somewhere.
+    pub fn state(&self) -> [u8; STATE_BYTES] {
+        let mut state = [0; STATE_BYTES];
+        state[..8].copy_from_slice(&self.root.map_or(0, Handle::raw).to_le_bytes());
+        state[8..16].copy_from_slice(&self.len.to_le_bytes());
+        state[16..24].copy_from_slice(&self.nodes.to_le_bytes());
+        state[24] = self.height as u8;
+        state
+    }
+
     /// An empty tree, which owns nothing.
     pub const fn new() -> Tree<V> {
         Tree { root: None, height: 0, len: 0, nodes: 0 }

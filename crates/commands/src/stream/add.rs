@@ -5,7 +5,6 @@
 use command::{CommandError, Effect, Record};
 use resp::{Args, Reply};
 use shard::exec::Exec;
-use shard::keyspace::Key;
 use stdx::num::parse_i64;
 use types::stream::{Id, Pairs, Stream, StreamMut, Trim};
 use types::{Limits, Slot, Type};
@@ -168,7 +167,11 @@ pub(super) fn xdel(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     }
     drop(slot);
     reply.int(removed);
-    Ok(effect(cx, key, removed > 0))
+    if removed == 0 {
+        return Ok(Effect::None);
+    }
+    cx.changed(key);
+    Ok(Effect::AsIs)
 }
 
 /// `XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]`
@@ -224,16 +227,7 @@ pub(super) fn xsetid(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     head.added = added.unwrap_or(head.added);
     head.max_deleted = max_deleted.filter(|id| *id != Id::ZERO).unwrap_or(head.max_deleted);
     stream.set_head(head);
-    drop(slot);
     reply.ok();
-    Ok(effect(cx, key, true))
-}
-
-/// The effect of a command that has changed the stream or not.
-fn effect(cx: &mut Exec<'_>, key: Key<'_>, changed: bool) -> Effect {
-    if !changed {
-        return Effect::None;
-    }
-    cx.changed(key);
-    Effect::AsIs
+    // As with the peers, this is no change of the key for those who watch it.
+    Ok(Effect::AsIs)
 }

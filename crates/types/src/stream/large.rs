@@ -6,6 +6,7 @@
 use memory::{Handle, Heap, Large};
 
 use super::block::{self, Fit};
+use super::groups::Doomed;
 use super::{BLOCK_BYTES_MAX, Head, Id, Pairs, Place, Room, earlier, handle, room};
 use crate::tree::Tree;
 use crate::{Limits, Storage};
@@ -17,22 +18,35 @@ const CUT_SHARE: usize = 32;
 
 /// See the head of this file.
 pub struct LargeStream {
-    storage: Storage,
+    pub(super) storage: Storage,
     pub(super) head: Head,
-    heap: Heap,
+    pub(super) heap: Heap,
     /// First id of a block to its handle.
     pub(super) tree: Tree<8>,
     /// The last block.
     tail: Option<Handle>,
     /// Nodes that the peers would have.
     pub(super) nodes: u64,
+    /// Names of groups to their blocks.
+    pub(super) groups: Tree<8>,
+    /// Groups that were removed and are being freed.
+    pub(super) doomed: Vec<Doomed>,
 }
 
 impl LargeStream {
     /// A stream without entries.
     pub(super) fn new(storage: Storage) -> LargeStream {
         let heap = Heap::new(storage.arena);
-        LargeStream { storage, head: Head::default(), heap, tree: Tree::new(), tail: None, nodes: 0 }
+        LargeStream {
+            storage,
+            head: Head::default(),
+            heap,
+            tree: Tree::new(),
+            tail: None,
+            nodes: 0,
+            groups: Tree::new(),
+            doomed: Vec::new(),
+        }
     }
 
     pub(super) fn block(&self, place: Place) -> &[u8] {
@@ -91,6 +105,7 @@ impl LargeStream {
     }
 
     pub(super) fn append(&mut self, limits: &Limits, id: Id, pairs: &impl Pairs) {
+        self.release_doomed();
         let mut fit: Option<Fit> = None;
         let mut begins = Some(None);
         if let Some(tail) = self.tail {
@@ -198,6 +213,7 @@ impl Large for LargeStream {
             let block = self.block(Place(u64::from_le_bytes(raw)));
             copy.add_block(&block[..block::used(block)]);
         }
+        copy.copy_groups(self);
         Box::new(copy)
     }
 }
