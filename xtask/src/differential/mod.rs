@@ -105,7 +105,12 @@ fn compare(darter: &Program, options: &Options) -> Result<Tally> {
         None => Program::reference().ok_or("no valkey-server and no redis-server on PATH")?,
     };
     let start = |words: &[&str]| -> Result<Pair> {
-        Ok(Pair { darter: Server::start(darter, words)?, reference: Server::start(&reference, words)? })
+        Ok(Pair {
+            darter: Server::start(darter, words)?,
+            reference: Server::start(&reference, words)?,
+            replies: 0,
+            errors: 0,
+        })
     };
     let mut pairs = [start(&[])?, start(NARROW)?];
     let [first, _] = &pairs;
@@ -139,7 +144,14 @@ fn compare(darter: &Program, options: &Options) -> Result<Tally> {
             break;
         }
     }
-    println!("differential: {} sequences alike, {} not", tally.passed, tally.failed);
+    let sum = |of: fn(&Pair) -> u64| pairs.iter().map(of).sum::<u64>();
+    println!(
+        "differential: {} sequences alike, {} not; {} replies compared, {} of them errors",
+        tally.passed,
+        tally.failed,
+        sum(|pair| pair.replies),
+        sum(|pair| pair.errors)
+    );
     Ok(tally)
 }
 

@@ -19,6 +19,9 @@ const TTL_TOLERANCE_MS: i64 = 3000;
 pub struct Pair {
     pub darter: Server,
     pub reference: Server,
+    /// Replies compared, and those of them that were errors: a run of nothing but errors would prove little.
+    pub replies: u64,
+    pub errors: u64,
 }
 
 /// Where they differ.
@@ -179,6 +182,8 @@ impl Pair {
         for (n, step) in steps.iter().enumerate() {
             let one = darter.reply(step).map_err(|e| format!("Darter, command {n}: {e}"))?;
             let other = reference.reply(step).map_err(|e| format!("reference, command {n}: {e}"))?;
+            self.replies += 1;
+            self.errors += u64::from(one.is_error());
             if !alike(&one, &other) {
                 let what = format!("the reply to {}:", String::from_utf8_lossy(&step.words[0]));
                 return Ok(Some(Difference { what, darter: one.render(), reference: other.render() }));
