@@ -19,12 +19,17 @@ use crate::record::Run;
 use crate::suite;
 use crate::watch::Watch;
 
+/// Stands below the options.
+const ORIGINS: &str = "[v] [d] [m]: an option of valkey-benchmark, dfly_bench, memtier_benchmark, spelt otherwise where it says so; published command lines
+can be pasted. Where the three disagree about a meaning or a default --dialect decides.";
+
 /// A load generator that tells the truth: closed and open loops, latency from the intended moment, replies checked.
 #[derive(Parser, Debug)]
 #[command(
     name = "darter-bench",
     version,
     disable_help_flag = true,
+    after_help = ORIGINS,
     override_usage = "darter-bench [OPTIONS] [--] [COMMAND ARGS...]\n       darter-bench compare --target NAME=HOST:PORT... [OPTIONS] [--] [COMMAND ARGS...]\n       darter-bench suite NAME [OPTIONS]"
 )]
 struct Cli {
@@ -33,7 +38,7 @@ struct Cli {
     #[command(flatten)]
     output: OutputArgs,
     /// This text
-    #[arg(long, action = clap::ArgAction::Help)]
+    #[arg(long, action = clap::ArgAction::HelpShort)]
     help: Option<bool>,
 }
 

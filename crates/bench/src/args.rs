@@ -62,7 +62,7 @@ pub enum FromReplicas {
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Whose meaning and defaults the options have that the three programs disagree about: -c and -n, -P, -t, -s, --qps
-    #[arg(long, value_enum, default_value = "valkey", help_heading = WORKLOAD)]
+    #[arg(long, value_enum, value_name = "PROGRAM", default_value = "valkey", help_heading = WORKLOAD)]
     pub dialect: Dialect,
 
     /// Host [v, d; m: -s, --server] [default: 127.0.0.1]
@@ -80,7 +80,7 @@ pub struct Options {
     /// valkey://[user:password@]host[:port][/db]; valkeys:// for TLS [v]
     #[arg(short = 'u', long, value_name = "URI", help_heading = SERVER)]
     pub uri: Option<String>,
-    /// Password, or USER:PASSWORD [v, m]
+    /// Password [v]; password, or USER:PASSWORD [m]
     #[arg(short = 'a', long = "password", alias = "authenticate", value_name = "PASSWORD", help_heading = SERVER)]
     pub password: Option<String>,
     /// User of the ACL [v]
@@ -177,8 +177,8 @@ pub struct Options {
     #[arg(long, value_name = "ALPHA", default_value_t = 0.99, help_heading = KEYS)]
     pub zipf_alpha: f64,
     /// Standard deviation of the normal distribution [d, m] [default: a sixth of the range]
-    #[arg(long, value_name = "KEYS", default_value_t = 0.0, help_heading = KEYS)]
-    pub key_stddev: f64,
+    #[arg(long, value_name = "KEYS", help_heading = KEYS)]
+    pub key_stddev: Option<f64>,
     /// Keys one after the other [v]
     #[arg(long, help_heading = KEYS)]
     pub sequential: bool,
@@ -241,6 +241,10 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "ENGINE", default_value = "auto", help_heading = LOAD)]
     pub io_engine: Engine,
 
+    /// Options of published command lines that change nothing here.
+    #[command(flatten)]
+    pub ignored: Ignored,
+
     /// A command, or several with ';' between them, each with an optional number of repetitions before it [v]
     #[arg(value_name = "COMMAND ARGS", trailing_var_arg = true)]
     pub words: Vec<String>,
@@ -248,4 +252,27 @@ pub struct Options {
     /// Filled in from the order of --command and --command-ratio.
     #[arg(skip)]
     pub weights: Vec<u64>,
+}
+
+/// Options that are taken and change nothing: what they ask for is so in any case, or is no matter of the load.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Ignored {
+    /// Decimals of valkey-benchmark's latencies.
+    #[arg(long, hide = true)]
+    precision: Option<u8>,
+    /// Seeds of memtier's clients, which always differ here.
+    #[arg(long, hide = true)]
+    distinct_client_seed: bool,
+    /// A seed from the clock: always, unless there is `--seed`.
+    #[arg(long, hide = true)]
+    randomize: bool,
+    #[arg(long, hide = true)]
+    hide_histogram: bool,
+    #[arg(long, hide = true)]
+    print_percentiles: Option<String>,
+    #[arg(long, hide = true)]
+    show_config: bool,
+    /// Always so.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
+    tcp_nodelay: Option<Option<bool>>,
 }

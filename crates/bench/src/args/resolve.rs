@@ -281,7 +281,7 @@ impl Options {
             KeyDist::Uniform => Distribution::Uniform,
             KeyDist::Sequential => Distribution::Sequential,
             KeyDist::Zipfian => Distribution::Zipfian { alpha: self.zipf_alpha },
-            KeyDist::Normal => Distribution::Normal { stddev: self.key_stddev },
+            KeyDist::Normal => Distribution::Normal { stddev: self.key_stddev.unwrap_or(0.0) },
         })
     }
 
