@@ -75,5 +75,5 @@ pub(crate) fn nothing(reply: &mut Reply) {
 /// The cursor to go on with; an array of what was found follows.
 pub(crate) fn head(reply: &mut Reply, cursor: u64) {
     reply.array(2);
-    reply.bulk_int(i64::try_from(cursor).expect("a cursor in a collection is below 2^32"));
+    reply.bulk_int(i64::try_from(cursor).expect("a cursor in a collection is below 2^63"));
 }

@@ -15,6 +15,7 @@ use shard::plan::Plan;
 use stdx::num::parse_i64;
 
 use keys::{copy, del, exists, move_key, rename, renamenx, touch, type_of};
+pub(crate) use lifetime::Conditions;
 use lifetime::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
 use object::{encoding, freq, help, idletime, refcount};
 pub(crate) use walks::parse_cursor;

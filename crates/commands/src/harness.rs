@@ -260,7 +260,10 @@ impl World {
         for (found_in, key, type_name, deadline) in found {
             self.db = found_in;
             let value = self.value(&key, type_name);
-            contents.push((found_in, key, value, deadline));
+            // A hash all of whose fields have expired, which only now was asked for, is gone.
+            if type_name != "hash" || !value.is_empty() {
+                contents.push((found_in, key, value, deadline));
+            }
         }
         (self.db, self.proto, self.journaling, self.touch) = (db, proto, journaling, touch);
         contents

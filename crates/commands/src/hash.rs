@@ -3,6 +3,9 @@
 mod counters;
 mod fields;
 mod lifetime;
+#[cfg(test)]
+mod tests;
+mod timed;
 mod walks;
 
 use std::sync::Arc;
@@ -16,7 +19,8 @@ use types::packed::Piece;
 
 use counters::{hincrby, hincrbyfloat};
 use fields::{hdel, hexists, hget, hlen, hmget, hmset, hset, hsetnx, hstrlen};
-use lifetime::{hexpiretime, hpexpiretime, hpttl, httl};
+use lifetime::{hexpire, hexpireat, hexpiretime, hpersist, hpexpire, hpexpireat, hpexpiretime, hpttl, httl};
+use timed::{hgetdel, hgetex, hsetex};
 use walks::{hgetall, hkeys, hrandfield, hscan, hvals};
 
 /// Every command of the family.
@@ -53,6 +57,40 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "key:key#0 field:string",
         },
         run: Plan::Keys(hexists),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HEXPIRE",
+            summary: "Makes fields expire after a number of seconds.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 seconds:integer [condition(NX=nx!|XX=xx!|GT=gt!|LT=lt!)] FIELDS=fields{numfields:integer field:string*}",
+        },
+        run: Plan::Keys(hexpire),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HEXPIREAT",
+            summary: "Makes fields expire at a Unix time in seconds.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 unix-time-seconds:integer [condition(NX=nx!|XX=xx!|GT=gt!|LT=lt!)@9.0.0] FIELDS=fields{numfields:integer#0 field:string*}",
+        },
+        run: Plan::Keys(hexpireat),
         subcommands: &[],
     },
     Command {
@@ -104,6 +142,40 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "key:key#0",
         },
         run: Plan::Keys(hgetall),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HGETDEL",
+            summary: "Gives the values of fields and removes them.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.1.0",
+            group: Group::Hash,
+            arity: -5,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE))],
+            tips: &[],
+            syntax: "key:key#0 FIELDS=fields{numfields:integer#0 field:string*}",
+        },
+        run: Plan::Keys(hgetdel),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HGETEX",
+            summary: "Gives the values of fields and changes when they expire.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -5,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 [expiration(EX=seconds:integer|PX=milliseconds:integer|EXAT=unix-time-seconds:unix-time|PXAT=unix-time-milliseconds:unix-time|PERSIST=persist!)] FIELDS=fields{numfields:integer#0 field:string*}",
+        },
+        run: Plan::Keys(hgetex),
         subcommands: &[],
     },
     Command {
@@ -210,6 +282,57 @@ pub const ROWS: &[Command<Plan>] = &[
     },
     Command {
         spec: Spec {
+            name: "HPERSIST",
+            summary: "Makes fields stay that would expire.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -5,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 FIELDS=fields{numfields:integer#0 field:string*}",
+        },
+        run: Plan::Keys(hpersist),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HPEXPIRE",
+            summary: "Makes fields expire after a number of milliseconds.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 milliseconds:integer [condition(NX=nx!|XX=xx!|GT=gt!|LT=lt!)@9.0.0] FIELDS=fields{numfields:integer#0 field:string*}",
+        },
+        run: Plan::Keys(hpexpire),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HPEXPIREAT",
+            summary: "Makes fields expire at a Unix time in milliseconds.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::UPDATE))],
+            tips: &[],
+            syntax: "key:key#0 unix-time-milliseconds:integer [condition(NX=nx!|XX=xx!|GT=gt!|LT=lt!)@9.0.0] FIELDS=fields{numfields:integer#0 field:string*}",
+        },
+        run: Plan::Keys(hpexpireat),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
             name: "HPEXPIRETIME",
             summary: "Gives the Unix times in milliseconds at which fields expire.",
             complexity: "O(n) for n fields that are named",
@@ -291,6 +414,23 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "key:key#0 data{field:string value:string}*",
         },
         run: Plan::Keys(hset),
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "HSETEX",
+            summary: "Sets fields of a hash and when they expire, under conditions.",
+            complexity: "O(n) for n fields that are named",
+            since: "9.0.0",
+            group: Group::Hash,
+            arity: -6,
+            flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::FAST),
+            explicit: Categories::HASH,
+            keys: &[KeySpec::first(KeyFlags::RW.with(KeyFlags::INSERT))],
+            tips: &[],
+            syntax: "key:key#0 [key-condition(NX=nx!|XX=xx!)] [fields-condition(FNX=fnx!|FXX=fxx!)] [expiration(EX=seconds:integer|PX=milliseconds:integer|EXAT=unix-time-seconds:unix-time|PXAT=unix-time-milliseconds:unix-time|KEEPTTL=keepttl!)] FIELDS=fields{numfields:integer#0 data{field:string value:string}*}",
+        },
+        run: Plan::Keys(hsetex),
         subcommands: &[],
     },
     Command {

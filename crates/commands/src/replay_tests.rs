@@ -84,8 +84,46 @@ const SHAPES: [&str; 71] = [
     "OBJECT ENCODING K",
 ];
 
+/// Shapes of hashes; `F` is a field, `P` up to eighty pairs.
+const HASHES: [&str; 34] = [
+    "HSET K F V",
+    "HSET K F V F V F V",
+    "HSET K P",
+    "HMSET K F V F I",
+    "HSETNX K F V",
+    "HDEL K F F F",
+    "HINCRBY K F I",
+    "HINCRBYFLOAT K F 0.1",
+    "HINCRBYFLOAT K F I",
+    "HEXPIRE K S FIELDS 2 F F",
+    "HEXPIRE K S NX FIELDS 2 F F",
+    "HPEXPIRE K I FIELDS 1 F",
+    "HPEXPIRE K I GT FIELDS 2 F F",
+    "HPEXPIREAT K T FIELDS 3 F F F",
+    "HPEXPIREAT K T XX FIELDS 2 F F",
+    "HEXPIREAT K 1 FIELDS 1 F",
+    "HPERSIST K FIELDS 2 F F",
+    "HGETEX K FIELDS 1 F",
+    "HGETEX K EX S FIELDS 2 F F",
+    "HGETEX K PXAT T FIELDS 2 F F",
+    "HGETEX K PERSIST FIELDS 2 F F",
+    "HGETDEL K FIELDS 2 F F",
+    "HSETEX K PX I FIELDS 2 F V F V",
+    "HSETEX K PXAT T FIELDS 2 F V F V",
+    "HSETEX K FNX EX S FIELDS 1 F V",
+    "HSETEX K XX FXX KEEPTTL FIELDS 1 F V",
+    "HSETEX K FIELDS 2 F V F V",
+    "EXPIRE K S",
+    "DEL K",
+    "COPY K K REPLACE",
+    "RENAME K K",
+    "HGETALL K",
+    "HRANDFIELD K 2",
+    "HLEN K",
+];
+
 fn words(rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
-    let mut shape = *rng.pick(&SHAPES).unwrap();
+    let mut shape = *if rng.one_in(3) { rng.pick(&HASHES) } else { rng.pick(&SHAPES) }.unwrap();
     while shape == "FLUSHDB" && !rng.one_in(20) {
         shape = rng.pick(&SHAPES).unwrap();
     }
@@ -97,10 +135,17 @@ fn words(rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
             "S" => (1 + rng.below(3)).to_string().into_bytes(),
             "T" => (now_ms + rng.below(400) - 100).to_string().into_bytes(),
             "D" => rng.below(3).to_string().into_bytes(),
+            "F" => format!("f{}", rng.below(8)).into_bytes(),
             other => other.as_bytes().to_vec(),
         }
     };
-    shape.split(' ').map(&mut word).collect()
+    let mut words: Vec<Vec<u8>> = shape.split(' ').map(&mut word).collect();
+    if words.last().is_some_and(|word| word == b"P") {
+        words.pop();
+        let pairs = 1 + rng.below(80);
+        words.extend((0..2 * pairs).map(|_| format!("f{}", rng.below(100)).into_bytes()));
+    }
+    words
 }
 
 #[test]
@@ -144,7 +189,16 @@ fn records_name_moments_not_spans() {
         for record in records(&words, effect) {
             assert!(!matches!(
                 record[0].as_slice(),
-                b"INCRBYFLOAT" | b"EXPIRE" | b"PEXPIRE" | b"SETEX" | b"PSETEX" | b"GETEX"
+                b"INCRBYFLOAT"
+                    | b"EXPIRE"
+                    | b"PEXPIRE"
+                    | b"SETEX"
+                    | b"PSETEX"
+                    | b"GETEX"
+                    | b"HINCRBYFLOAT"
+                    | b"HEXPIRE"
+                    | b"HPEXPIRE"
+                    | b"HGETEX"
             ));
             let relative = |word: &Vec<u8>| matches!(word.as_slice(), b"EX" | b"PX");
             assert!(!record.iter().any(relative), "{record:?}");

@@ -1,5 +1,5 @@
-//! What shards let others see without entering them: the number of keys of each of their databases, how many of them expire, and how many
-//! keys are waited for.
+//! What shards let others see without entering them: the number of keys of each of their databases, how many of them expire or have fields that do, and
+//! how many keys are waited for.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -12,6 +12,8 @@ pub struct Counts {
     pub keys: u64,
     /// Those of them that have a deadline.
     pub volatile: u64,
+    /// Those of them of which some fields have a deadline.
+    pub volatile_fields: u64,
 }
 
 /// The counts of a database that may never have been used.
@@ -20,6 +22,7 @@ pub fn counts(keyspace: Option<&mut Keyspace>) -> Counts {
     keyspace.map_or_else(Counts::default, |keyspace| Counts {
         keys: keyspace.len(),
         volatile: keyspace.volatile_len(),
+        volatile_fields: keyspace.volatile_fields_len(),
     })
 }
 
@@ -35,9 +38,11 @@ pub struct Published {
 }
 
 #[derive(Default)]
+#[repr(align(32))]
 struct Cell {
     keys: AtomicU64,
     volatile: AtomicU64,
+    volatile_fields: AtomicU64,
 }
 
 /// Counts per cache line of 64 bytes.
@@ -68,7 +73,12 @@ impl Published {
     #[inline]
     pub fn set(&self, shard: ShardId, db: u16, counts: Counts) {
         let cell = self.cell(shard, db);
-        for (cell, count) in [(&cell.keys, counts.keys), (&cell.volatile, counts.volatile)] {
+        let pairs = [
+            (&cell.keys, counts.keys),
+            (&cell.volatile, counts.volatile),
+            (&cell.volatile_fields, counts.volatile_fields),
+        ];
+        for (cell, count) in pairs {
             // Relaxed: a count that stands alone; nothing is read because of it. The comparison spares the line a write.
             if cell.load(Ordering::Relaxed) != count {
                 cell.store(count, Ordering::Relaxed);
@@ -102,6 +112,11 @@ impl Published {
     /// Keys with a deadline of a database in all shards.
     pub fn volatile(&self, db: u16) -> u64 {
         self.cells_of(db).map(|cell| cell.volatile.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Keys of a database in all shards of which some fields have a deadline.
+    pub fn volatile_fields(&self, db: u16) -> u64 {
+        self.cells_of(db).map(|cell| cell.volatile_fields.load(Ordering::Relaxed)).sum()
     }
 
     fn cells_of(&self, db: u16) -> impl Iterator<Item = &Cell> {

@@ -14,7 +14,8 @@ use std::time::Duration;
 use reactor::clock;
 use router::published::counts;
 use shard::ShardId;
-use shard::expiry::{Pace, SLICE_US, expire_slice};
+use shard::data::{field_record, key_record};
+use shard::expiry::{Gone, Pace, SLICE_US, expire_slice};
 use shard::lazyfree::LazyFree;
 
 use crate::lifetimes::Draws;
@@ -178,11 +179,18 @@ fn expire(worker: &mut Worker) -> u64 {
         let (mut outcome, mut removed) = (None, Vec::new());
         for (db, keyspace) in data.in_use() {
             if keyspace.expiry_due_ms() < now_ms {
-                let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |key| {
-                    counters.expired_keys += 1;
-                    if journaling {
-                        removed.push((db, key.into()));
-                    }
+                let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |gone| {
+                    let record = match gone {
+                        Gone::Key(key) => {
+                            counters.expired_keys += 1;
+                            journaling.then(|| key_record(key))
+                        }
+                        Gone::Field { key, field } => {
+                            counters.expired_fields += 1;
+                            journaling.then(|| field_record(key, field))
+                        }
+                    };
+                    removed.extend(record.map(|record| (db, record)));
                 });
                 published.set(id, db, counts(Some(keyspace)));
                 outcome = Some(slice);

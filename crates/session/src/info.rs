@@ -328,7 +328,7 @@ fn stats(worker: &Worker, lines: &mut Lines) {
     lines.put("rejected_connections", totals.connections_rejected);
     lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     lines.put("expired_keys", totals.expired_keys);
-    lines.put("expired_fields", 0);
+    lines.put("expired_fields", totals.expired_fields);
     lines.put("expired_stale_perc", "0.00");
     lines.put("expired_keys_with_volatile_items_stale_perc", "0.00");
     lines.put("expired_time_cap_reached_count", totals.expired_time_cap_reached);
@@ -443,9 +443,12 @@ fn keyspace(worker: &Worker, lines: &mut Lines) {
         let (keys, expires) = (published.keys(db), published.volatile(db));
         if keys > 0 {
             let avg_ttl = worker.shared.average_ttl_ms(db);
+            let items = published.volatile_fields(db);
             lines.put(
                 &format!("db{db}"),
-                format_args!("keys={keys},expires={expires},avg_ttl={avg_ttl},keys_with_volatile_items=0"),
+                format_args!(
+                    "keys={keys},expires={expires},avg_ttl={avg_ttl},keys_with_volatile_items={items}"
+                ),
             );
         }
     }

@@ -5,6 +5,7 @@
 //! write evicts as much as it brings while the limit is passed.
 
 use command::CommandError;
+use shard::data::key_record;
 use shard::eviction::{Pool, Weights, evict};
 use shard::settings::Policy;
 
@@ -130,7 +131,7 @@ impl Worker {
                 let evicted = engine.shards.with_one(candidate.shard, &mut engine.duty, |data| {
                     let bytes = evict(data, layout, &candidate, settings.policy)?;
                     if journaling {
-                        data.removed.push((candidate.db, candidate.key.as_slice().into()));
+                        data.removed.push((candidate.db, key_record(&candidate.key)));
                     }
                     let left = counts(data.existing(candidate.db));
                     published.set(candidate.shard, candidate.db, left);

@@ -116,6 +116,7 @@ counters! {
         keyspace_hits,
         keyspace_misses,
         expired_keys,
+        expired_fields,
         /// Times the active expiry cycle ended for want of time.
         expired_time_cap_reached,
         expire_cycle_us,

@@ -225,6 +225,7 @@ impl Worker {
         stats.keyspace_hits.set(counters.keyspace_hits);
         stats.keyspace_misses.set(counters.keyspace_misses);
         stats.expired_keys.set(counters.expired_keys);
+        stats.expired_fields.set(counters.expired_fields);
         stats.evicted_keys.set(counters.evicted_keys);
     }
 

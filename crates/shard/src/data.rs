@@ -19,9 +19,9 @@ pub struct ShardData {
     hints: Hints,
     /// Keyspaces that FLUSHDB and FLUSHALL detached, and large collections; freed in slices by the shard's home thread.
     pub detached: LazyFree,
-    /// Keys that expired or were evicted since the last write that was journaled; only filled while a journal listens. They come
+    /// What expired or was evicted since the last write that was journaled, as records; only filled while a journal listens. They come
     /// before that write's own records, so that a replay finds what the write found.
-    pub removed: Vec<(u16, Box<[u8]>)>,
+    pub removed: Vec<(u16, command::Record)>,
     /// Stamp of the last write to this shard: see `docs/journal.md`.
     pub stamp_last: u64,
 }
@@ -71,9 +71,7 @@ impl ShardData {
 
     /// The removals that the journal does not know yet, as its records.
     pub fn take_removed(&mut self) -> impl Iterator<Item = (u16, command::Record)> + use<> {
-        std::mem::take(&mut self.removed)
-            .into_iter()
-            .map(|(db, key)| (db, vec![b"UNLINK".to_vec(), key.into_vec()]))
+        std::mem::take(&mut self.removed).into_iter()
     }
 
     /// Unix time in ms before which nothing in this shard expires; 0 while a walk goes on.
@@ -132,12 +130,23 @@ impl ShardData {
     }
 }
 
+/// The record of a key that expired or was evicted.
+pub fn key_record(key: &[u8]) -> command::Record {
+    vec![b"UNLINK".to_vec(), key.to_vec()]
+}
+
+/// The record of a field that expired.
+pub fn field_record(key: &[u8], field: &[u8]) -> command::Record {
+    vec![b"HDEL".to_vec(), key.to_vec(), field.to_vec()]
+}
+
 /// What a thread counts while it runs data commands; each thread has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub keyspace_hits: u64,
     pub keyspace_misses: u64,
     pub expired_keys: u64,
+    pub expired_fields: u64,
     pub evicted_keys: u64,
 }
 
@@ -147,6 +156,7 @@ impl Counters {
         self.keyspace_hits += other.keyspace_hits;
         self.keyspace_misses += other.keyspace_misses;
         self.expired_keys += other.expired_keys;
+        self.expired_fields += other.expired_fields;
         self.evicted_keys += other.evicted_keys;
     }
 }

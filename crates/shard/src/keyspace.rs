@@ -10,6 +10,7 @@ mod entry;
 #[cfg(test)]
 pub(crate) mod tests;
 mod value;
+mod volatile;
 mod waits;
 mod watch;
 
@@ -29,7 +30,7 @@ use stdx::hash::hash64;
 use stdx::num::{I64_LEN_MAX, parse_i64};
 use stdx::rng::Rng;
 
-use types::Slot;
+use types::{Expires, Slot, Volatile};
 
 use crate::expiry::Expiry;
 use value::Content;
@@ -85,6 +86,7 @@ pub struct Keyspace {
     index: Index,
     watches: Watches,
     waits: Waits,
+    volatile: Volatile,
     pub(crate) expiry: Expiry,
 }
 
@@ -104,6 +106,7 @@ impl Keyspace {
             index: Index::new(storage.arena),
             watches: Watches::default(),
             waits: Waits::default(),
+            volatile: Volatile::default(),
             expiry: Expiry::default(),
         }
     }
@@ -116,11 +119,6 @@ impl Keyspace {
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Entries that have a deadline.
-    pub fn volatile_len(&self) -> u64 {
-        self.index.count_with_deadline()
     }
 
     /// Memory in use.
@@ -223,6 +221,7 @@ impl Keyspace {
         let Some(place) = self.place(key) else { return false };
         self.watches.touch(key.bytes);
         self.waits.changed(key.bytes);
+        self.volatile.changed(Expires::of(self.heap.entry(place.handle)), None);
         self.index.remove(key.hash, place.at);
         self.heap.free(place.handle);
         self.compact();
@@ -252,8 +251,9 @@ impl Keyspace {
     }
 
     fn set_meta(&mut self, place: Place, deadline: Option<u64>, access: Option<[u8; 3]>) -> Place {
+        let before = Expires::of(self.heap.entry(place.handle));
         let handle = self.heap.set_meta(place.handle, deadline, access);
-        self.index.set(place.at, handle, deadline.is_some());
+        self.settle(place.at, handle, before);
         Place { handle, ..place }
     }
 
@@ -279,7 +279,8 @@ impl Keyspace {
     /// The collection at `place`, to be changed; the entry there must hold one. Whoever changes it calls [`Self::changed`].
     #[inline]
     pub fn slot(&mut self, place: Place) -> Slot<'_> {
-        Slot::new(self.storage, &mut self.heap, &mut self.index, place.at, place.handle)
+        let Keyspace { storage, heap, index, volatile, .. } = self;
+        Slot::new(*storage, heap, index, place.at, place.handle).counting(volatile)
     }
 
     /// Makes an entry for `key`, which must not be there, with a packed collection: its tag and what follows. To be changed; nobody's flag
@@ -340,11 +341,6 @@ impl Keyspace {
     /// An entry by chance, each as likely. None only when the keyspace is empty.
     pub fn sample(&self, rng: &mut Rng) -> Option<Entry<'_>> {
         self.index.sample(|| rng.next_u64()).map(|handle| Entry(self.heap.entry(handle)))
-    }
-
-    /// An entry with a deadline by chance. None when there is none, and now and then when they are very rare (fewer than one in a thousand).
-    pub fn sample_volatile(&self, rng: &mut Rng) -> Option<Entry<'_>> {
-        self.index.sample_with_deadline(|| rng.next_u64()).map(|handle| Entry(self.heap.entry(handle)))
     }
 
     /// Raises `dirty` when `key` changes, comes or goes.
@@ -433,6 +429,7 @@ impl Keyspace {
     }
 
     fn overwrite(&mut self, place: Place, new: New<'_>, deadline: Option<u64>, access: Option<[u8; 3]>) {
+        let before = Expires::of(self.heap.entry(place.handle));
         let handle = match new {
             New::Inline(kind, value) => {
                 self.heap.replace(place.handle, &Meta { kind, deadline, access }, value)
@@ -442,11 +439,19 @@ impl Keyspace {
             }
             New::Large(tag, large) => self.heap.replace_large(place.handle, deadline, access, tag, large),
         };
-        self.index.set(place.at, handle, deadline.is_some());
+        self.settle(place.at, handle, before);
+    }
+
+    /// Tells the index, and who counts what expires, of an entry that was rewritten.
+    #[inline]
+    fn settle(&mut self, at: Position, handle: Handle, before: Expires) {
+        let entry = self.heap.entry(handle);
+        self.index.set(at, handle, Expires::of(entry).any());
+        self.volatile.changed(before, Some(entry));
     }
 
     fn insert(&mut self, key: Key<'_>, new: New<'_>, deadline: Option<u64>, access: Option<[u8; 3]>) {
-        let Keyspace { storage, heap, index, .. } = self;
+        let Keyspace { storage, heap, index, volatile, .. } = self;
         let mut parts = EntryParts { key: key.bytes, kind: Kind::Bytes, value: &[], deadline, access };
         let handle = match new {
             New::Inline(kind, value) => {
@@ -456,7 +461,9 @@ impl Keyspace {
             New::Big(big) => heap.insert_big(&parts, big),
             New::Large(tag, large) => heap.insert_large(&parts, tag, large),
         };
-        index.insert(key.hash, handle, deadline.is_some(), |handle| {
+        let entry = heap.entry(handle);
+        volatile.changed(Expires::default(), Some(entry));
+        index.insert(key.hash, handle, Expires::of(entry).any(), |handle| {
             hash64(storage.seed, heap.entry(handle).key())
         });
     }
@@ -474,12 +481,12 @@ impl Keyspace {
         let step = heap.compact_step(|entry, old, new| {
             let hash = hash64(storage.seed, entry.key());
             let at = index.position_of(hash, old).expect("every entry of the heap is in the index");
-            index.set(at, new, entry.has_deadline());
+            index.set(at, new, Expires::of(entry).any());
         });
         !matches!(step, Step::Idle)
     }
 
-    /// The next bucket of a walk over the entries with a deadline; see `expiry.rs`.
+    /// The next bucket of a walk over the entries of which something expires; see `expiry.rs`.
     pub(crate) fn scan_deadlines(&self, cursor: u64, mut f: impl FnMut(Entry<'_>)) -> u64 {
         self.index.scan_deadlines(cursor, |handle| f(Entry(self.heap.entry(handle))))
     }

@@ -218,7 +218,7 @@ impl<'a> Hash<'a> {
     }
 
     /// Some fields from `cursor` on, about `budget` of a large hash, all of a packed one; the cursor to go on with, 0 at the end. What is
-    /// there from start (0) to end is seen, some of it perhaps twice.
+    /// there from start (0) to end is seen, some of it perhaps twice. Cursors stay below 2^63.
     pub fn scan(&self, cursor: u64, budget: usize, mut f: impl FnMut(Field<'a>)) -> u64 {
         match self.fields {
             Fields::Packed(..) => {

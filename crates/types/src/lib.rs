@@ -15,11 +15,13 @@ mod slot;
 pub mod stream;
 pub mod table;
 pub mod tree;
+mod volatile;
 pub mod zset;
 
 pub use form::{Form, Type};
 pub use limits::Limits;
 pub use slot::{Slot, View};
+pub use volatile::{Expires, Volatile};
 
 use memory::Arena;
 use stdx::hash::Seed;

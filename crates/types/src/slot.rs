@@ -1,12 +1,12 @@
 //! HOT: how a collection is read and changed where its key's entry keeps it. Not what its bytes mean: that is each type's.
 //!
 //! A slot knows the entry's place in heap and index, so that whatever the change does to the entry (it grows, moves, becomes large), the index
-//! follows at once. What a large collection gains or loses is counted when the slot is given up.
+//! follows at once. What a large collection gains or loses, and whether fields of a hash now expire, is counted when the slot is given up.
 
 use memory::{EntryRef, Handle, Heap, Index, Kind, Large, Meta, Position};
 
-use crate::Storage;
 use crate::form::Form;
+use crate::{Expires, Storage, Volatile};
 
 /// A collection as it is kept, to be read.
 #[derive(Clone, Copy)]
@@ -58,8 +58,12 @@ pub struct Slot<'a> {
     storage: Storage,
     heap: &'a mut Heap,
     index: &'a mut Index,
+    /// Who counts what expires.
+    volatile: Option<&'a mut Volatile>,
     at: Position,
     handle: Handle,
+    /// What of the entry expired when the slot was made.
+    expired_before: Expires,
     /// Bytes of the large collection when it was first handed out to be changed.
     large_before: Option<u64>,
 }
@@ -75,7 +79,15 @@ impl<'a> Slot<'a> {
         handle: Handle,
     ) -> Slot<'a> {
         debug_assert!(matches!(heap.entry(handle).kind(), Kind::Collection | Kind::Large));
-        Slot { storage, heap, index, at, handle, large_before: None }
+        let expired_before = Expires::of(heap.entry(handle));
+        Slot { storage, heap, index, volatile: None, at, handle, expired_before, large_before: None }
+    }
+
+    /// The same slot; what changes of deadlines while it is used is counted in `volatile`.
+    #[inline]
+    pub fn counting(mut self, volatile: &'a mut Volatile) -> Slot<'a> {
+        self.volatile = Some(volatile);
+        self
     }
 
     /// Where memory for what becomes large comes from, and the seed of its hashes.
@@ -200,8 +212,8 @@ impl<'a> Slot<'a> {
     fn moved(&mut self, handle: Handle) {
         if handle != self.handle {
             self.handle = handle;
-            let deadline = self.heap.entry(handle).has_deadline();
-            self.index.set(self.at, handle, deadline);
+            let expires = Expires::of(self.heap.entry(handle));
+            self.index.set(self.at, handle, expires.any());
         }
     }
 }
@@ -210,5 +222,13 @@ impl Drop for Slot<'_> {
     #[inline]
     fn drop(&mut self) {
         self.settle();
+        let entry = self.heap.entry(self.handle);
+        let expires = Expires::of(entry);
+        if expires != self.expired_before {
+            self.index.set(self.at, self.handle, expires.any());
+        }
+        if let Some(volatile) = &mut self.volatile {
+            volatile.changed(self.expired_before, Some(entry));
+        }
     }
 }

@@ -353,9 +353,12 @@ impl Table {
         self.index.scan(cursor, |handle, _| f(handle))
     }
 
-    /// As [`Table::scan_bucket`], whole buckets until `budget` elements have been seen, or as many empty buckets.
+    /// As [`Table::scan_bucket`], whole buckets until `budget` elements have been seen, or as many empty buckets. These cursors stay below 2^63; one
+    /// that another table has given, which spreads names differently, begins anew.
     pub fn scan<'t>(&'t self, cursor: u64, budget: usize, mut f: impl FnMut(Element<'t>)) -> u64 {
-        let mut cursor = cursor;
+        // Above the cursor of the index, 31 bits that tell the table.
+        let mark = self.salt >> 33 << 32;
+        let mut cursor = if cursor & !u64::from(u32::MAX) == mark { cursor & u64::from(u32::MAX) } else { 0 };
         let (mut seen, mut buckets) = (0, 0);
         loop {
             cursor = self.scan_bucket(cursor, |handle| {
@@ -363,8 +366,11 @@ impl Table {
                 f(self.element(handle));
             });
             buckets += 1;
-            if cursor == 0 || seen >= budget || buckets >= budget {
-                return cursor;
+            if cursor == 0 {
+                return 0;
+            }
+            if seen >= budget || buckets >= budget {
+                return mark | cursor;
             }
         }
     }

@@ -17,7 +17,7 @@ const GT_AND_LT: CommandError =
 
 /// When EXPIRE and its kin change a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Conditions {
+pub(crate) struct Conditions {
     /// NX: the key has no deadline.
     without: bool,
     /// XX: the key has a deadline.
@@ -29,7 +29,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+    pub(crate) fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut conditions = Self::default();
         for word in args.iter() {
             let named = [
@@ -53,7 +53,7 @@ impl Conditions {
     }
 
     /// Whether a deadline may become `new`; none counts as infinitely late.
-    fn hold(self, old: Option<u64>, new: i64) -> bool {
+    pub(crate) fn hold(self, old: Option<u64>, new: i64) -> bool {
         let old_ms = old.map(|old| i64::try_from(old).expect("a deadline is below 2^63 ms"));
         !(self.without && old.is_some()
             || self.with && old.is_none()

@@ -127,16 +127,20 @@ pub(super) fn hlen(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
 /// `HDEL key field [field ...]`
 pub(super) fn hdel(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let key = cx.key(args, 1);
-    let removed = remove_all(cx, key, args.from(2))?;
+    let removed = remove_all(cx, key, args.from(2).iter())?;
     reply.int(removed as i64);
     Ok(if removed == 0 { Effect::None } else { Effect::AsIs })
 }
 
 /// Removes fields, and the key with the last one; how many there were.
-pub(super) fn remove_all(cx: &mut Exec<'_>, key: Key<'_>, names: Args<'_>) -> Result<usize, CommandError> {
+pub(super) fn remove_all<'k>(
+    cx: &mut Exec<'_>,
+    key: Key<'_>,
+    names: impl Iterator<Item = &'k [u8]>,
+) -> Result<usize, CommandError> {
     let now_ms = cx.now_ms;
     let Some(mut slot) = cx.slot(key, Type::Hash)? else { return Ok(0) };
-    let removed = names.iter().filter(|name| hash::remove(&mut slot, now_ms, name)).count();
+    let removed = names.filter(|name| hash::remove(&mut slot, now_ms, name)).count();
     let empty = Hash::of(slot.view(), now_ms).is_empty();
     drop(slot);
     finish(cx, key, removed > 0, empty);

@@ -48,7 +48,8 @@ impl Unit {
     pub(crate) const UNIX_SECONDS: Self = Self { scale_ms: SECOND_MS, relative: false };
     pub(crate) const UNIX_MILLISECONDS: Self = Self { scale_ms: 1, relative: false };
 
-    fn named(word: &[u8]) -> Option<Self> {
+    /// EX, PX, EXAT or PXAT.
+    pub(crate) fn named(word: &[u8]) -> Option<Self> {
         const UNITS: [(&[u8], Unit); 4] = [
             (b"EX", Unit::SECONDS),
             (b"PX", Unit::MILLISECONDS),

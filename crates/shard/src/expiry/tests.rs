@@ -4,6 +4,9 @@ use super::*;
 use crate::keyspace::Deadline;
 use crate::keyspace::tests::{key, rng, storage};
 use std::collections::{HashMap, HashSet};
+use stdx::rng::Rng;
+use types::Limits;
+use types::hash::{self, Hash, Lifetime, Rules};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -11,7 +14,8 @@ fn put(keyspace: &mut Keyspace, number: u64, deadline: Deadline) {
     keyspace.put_string(key(&number.to_le_bytes()), b"value", deadline, None);
 }
 
-fn number(name: &[u8]) -> u64 {
+fn number(gone: Gone<'_>) -> u64 {
+    let Gone::Key(name) = gone else { panic!("no hash is here") };
     u64::from_le_bytes(name.try_into().unwrap())
 }
 
@@ -136,4 +140,196 @@ fn the_pace_follows_the_backlog() {
     assert!(turned.is_some_and(|slices| slices <= 2));
     // An interrupted slice does not put it to sleep for long.
     assert!(pace.rest_us(&outcome(0, 0), 10_000_000) <= 50_000);
+}
+
+/// Fields of hashes and their deadlines, and the deadline of the key.
+type Fields = HashMap<u64, Option<u64>>;
+
+/// Hashes of a keyspace beside a model: small and large ones, of which fields and keys expire.
+struct Hashes {
+    keyspaces: [Keyspace; 2],
+    models: [HashMap<u64, (Fields, Option<u64>)>; 2],
+    now: u64,
+}
+
+impl Hashes {
+    fn set(&mut self, db: usize, name: u64, field: u64, lifetime: Lifetime) {
+        let bytes = name.to_le_bytes();
+        let (key, keyspace) = (key(&bytes), &mut self.keyspaces[db]);
+        let rules = Rules { limits: &Limits::default(), now_ms: self.now };
+        let mut slot = match keyspace.place(key) {
+            Some(place) => keyspace.slot(place),
+            None => keyspace.create(key, hash::EMPTY, None),
+        };
+        hash::set(&mut slot, rules, &field.to_le_bytes(), b"value", lifetime);
+        let (fields, _) = self.models[db].entry(name).or_default();
+        let deadline = match lifetime {
+            Lifetime::At(deadline) => Some(deadline),
+            Lifetime::Keep => fields.get(&field).copied().flatten(),
+            Lifetime::Clear => None,
+        };
+        fields.insert(field, deadline);
+    }
+
+    /// What nobody can see any more counts as gone before it is changed, as `Exec` sees to it.
+    fn settle(&mut self, db: usize, name: u64) {
+        let bytes = name.to_le_bytes();
+        let (key, keyspace, now) = (key(&bytes), &mut self.keyspaces[db], self.now);
+        if keyspace.find(key).is_some_and(|entry| entry.is_expired(now)) {
+            keyspace.remove(key);
+            self.models[db].remove(&name);
+        }
+        while !keyspace.expire_fields(key, now, 8, |_| ()).done {}
+        let Some((fields, _)) = self.models[db].get_mut(&name) else { return };
+        fields.retain(|_, deadline| deadline.is_none_or(|deadline| deadline >= now));
+        if fields.is_empty() {
+            self.models[db].remove(&name);
+        }
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        let (db, name) = (rng.below(2) as usize, rng.below(40));
+        self.settle(db, name);
+        let bytes = name.to_le_bytes();
+        let at = self.now + 1 + rng.below(2_000);
+        match rng.below(20) {
+            0..14 => {
+                let lifetime = match rng.below(3) {
+                    0 => Lifetime::Clear,
+                    1 => Lifetime::Keep,
+                    _ => Lifetime::At(at),
+                };
+                // One hash in four becomes large.
+                let fields = if name.is_multiple_of(4) { 2_000 } else { 12 };
+                (0..1 + rng.below(30)).for_each(|_| self.set(db, name, rng.below(fields), lifetime));
+            }
+            14 => {
+                let deadline = rng.one_in(2).then_some(at);
+                self.keyspaces[db].set_deadline(key(&bytes), deadline);
+                self.models[db].entry(name).and_modify(|(_, old)| *old = deadline);
+                self.models[db].retain(|_, (fields, _)| !fields.is_empty());
+            }
+            15 => {
+                assert_eq!(self.keyspaces[db].remove(key(&bytes)), self.models[db].remove(&name).is_some());
+            }
+            16 => put(&mut self.keyspaces[db], name + 1_000, Deadline::At(at)),
+            // COPY, MOVE and RENAME, SET over a hash.
+            17 => {
+                if let Some(value) = self.keyspaces[db].copy(key(&bytes)) {
+                    let to = rng.below(40);
+                    self.keyspaces[1 - db].put_value(key(&to.to_le_bytes()), value);
+                    let model = self.models[db][&name].clone();
+                    self.models[1 - db].insert(to, model);
+                }
+            }
+            18 => {
+                if let Some(value) = self.keyspaces[db].take(key(&bytes)) {
+                    let to = rng.below(40);
+                    self.keyspaces[1 - db].put_value(key(&to.to_le_bytes()), value);
+                    let model = self.models[db].remove(&name).unwrap();
+                    self.models[1 - db].insert(to, model);
+                }
+            }
+            _ => {
+                put(&mut self.keyspaces[db], name, Deadline::Clear);
+                self.keyspaces[db].remove(key(&bytes));
+                self.models[db].remove(&name);
+            }
+        }
+    }
+
+    /// One slice; what it says that is gone must have been due.
+    fn expire(&mut self, rng: &mut Rng) -> Outcome {
+        let db = rng.below(2) as usize;
+        let (model, now) = (&mut self.models[db], self.now);
+        let mut looks = 0;
+        let clock = || {
+            looks += 1;
+            looks
+        };
+        let outcome = expire_slice(&mut self.keyspaces[db], now, 1 + rng.below(8), clock, |gone| {
+            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+            match gone {
+                Gone::Key(name) if number(name) >= 1_000 => {}
+                Gone::Key(name) => {
+                    let (_, deadline) = model.remove(&number(name)).expect("the key was there");
+                    assert!(deadline.is_some_and(|deadline| deadline < now));
+                }
+                Gone::Field { key, field } => {
+                    let (fields, _) = model.get_mut(&number(key)).expect("the key was there");
+                    let deadline = fields.remove(&number(field)).expect("the field was there");
+                    assert!(deadline.is_some_and(|deadline| deadline < now));
+                }
+            }
+        });
+        model.retain(|_, (fields, _)| !fields.is_empty());
+        outcome
+    }
+
+    fn check(&self) {
+        for (keyspace, model) in self.keyspaces.iter().zip(&self.models) {
+            let mut strings = 0;
+            keyspace.scan(0, usize::MAX, |entry| {
+                let name = u64::from_le_bytes(entry.key().try_into().unwrap());
+                let Some(view) = entry.collection() else { return strings += 1 };
+                let (fields, deadline) = &model[&name];
+                assert_eq!(entry.deadline(), *deadline);
+                let mut count = 0;
+                Hash::of(view, 0).for_each(|field| {
+                    let number = u64::from_le_bytes(field.name.to_vec().try_into().unwrap());
+                    assert_eq!(field.deadline, fields[&number]);
+                    count += 1;
+                });
+                assert_eq!(count, fields.len());
+            });
+            assert_eq!(keyspace.len() - strings, model.len() as u64);
+            let volatile = model.values().filter(|(_, deadline)| deadline.is_some()).count() as u64;
+            assert_eq!(keyspace.volatile_len() - strings, volatile);
+            let has_deadlines = |fields: &Fields| fields.values().any(Option::is_some);
+            let with_fields = model.values().filter(|(fields, _)| has_deadlines(fields)).count() as u64;
+            assert_eq!(keyspace.volatile_fields_len(), with_fields);
+            let fields = model.values().flat_map(|(fields, _)| fields.values());
+            let lowest = fields.chain(model.values().map(|(_, deadline)| deadline)).flatten().min();
+            assert!(lowest.is_none_or(|lowest| keyspace.expiry_due_ms() <= *lowest));
+        }
+    }
+}
+
+#[test]
+fn fields_expire_wherever_their_hash_goes() {
+    let mut rng = rng("expiry of fields");
+    let storage = storage();
+    let mut hashes = Hashes {
+        keyspaces: [Keyspace::new(storage), Keyspace::new(storage)],
+        models: Default::default(),
+        now: NOW,
+    };
+    let (mut walks, mut gone) = (0, 0);
+    for step in 0..20_000 {
+        hashes.step(&mut rng);
+        hashes.now += rng.below(4);
+        if rng.one_in(3) {
+            let outcome = hashes.expire(&mut rng);
+            walks += u32::from(outcome.again_ms != 0);
+            gone += outcome.expired;
+        }
+        if step % 100 == 0 {
+            hashes.check();
+        }
+        if step % 5_000 == 0 {
+            let [a, b] = &mut hashes.keyspaces;
+            a.swap(b);
+            hashes.models.swap(0, 1);
+        }
+    }
+    assert!(walks > 100 && gone > 1_000, "{walks} walks came to their end, {gone} fields and keys went");
+    hashes.now += 1 << 20;
+    for _ in 0..1_000_000 {
+        if hashes.keyspaces.iter().all(|keyspace| keyspace.expiry_due_ms() == u64::MAX) {
+            break;
+        }
+        hashes.expire(&mut rng);
+    }
+    hashes.check();
+    assert!(hashes.keyspaces.iter().all(|keyspace| keyspace.volatile_fields_len() == 0));
 }

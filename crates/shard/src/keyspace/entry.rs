@@ -2,7 +2,7 @@
 
 use memory::{BigRef, EntryRef, Kind};
 use stdx::num::{I64_LEN_MAX, format_i64};
-use types::View;
+use types::{View, hash};
 
 /// An entry, while its keyspace is borrowed.
 #[derive(Clone, Copy)]
@@ -28,6 +28,17 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn is_expired(self, now_ms: u64) -> bool {
         self.0.has_deadline() && self.0.deadline().is_some_and(|deadline| deadline < now_ms)
+    }
+
+    /// Whether fields of the hash that the entry holds, if it is one, may have expired before `now_ms`.
+    #[inline]
+    pub fn has_due_fields(self, now_ms: u64) -> bool {
+        hash::has_deadlines(self.0) && self.collection().is_some_and(|view| hash::due_ms(view) < now_ms)
+    }
+
+    /// Unix time in ms before which none of them has; `u64::MAX` if none can.
+    pub fn fields_due_ms(self) -> u64 {
+        self.collection().map_or(u64::MAX, hash::due_ms)
     }
 
     /// The eviction metadata, if the entry has any.

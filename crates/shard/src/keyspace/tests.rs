@@ -3,7 +3,7 @@
 use stdx::hash::Seed;
 
 use super::*;
-use crate::expiry::expire_slice;
+use crate::expiry::{Gone, expire_slice};
 use crate::lazyfree::LazyFree;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -252,7 +252,10 @@ fn random_operations_equal_two_maps() {
                     NOW,
                     u64::MAX,
                     || 0,
-                    |name| _ = gone.insert(name.to_vec()),
+                    |expired| {
+                        let Gone::Key(name) = expired else { panic!("no hash is here") };
+                        gone.insert(name.to_vec());
+                    },
                 );
                 let expected = pair
                     .model

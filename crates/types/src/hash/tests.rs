@@ -7,7 +7,7 @@ use stdx::hash::{Seed, hash64};
 use stdx::rng::Rng;
 
 use super::{EMPTY, Field, Hash, Lifetime, PACKED_FIELDS_MAX, Rules};
-use crate::{Form, Limits, Slot, Storage, View, hash};
+use crate::{Form, Limits, Slot, Storage, View, Volatile, hash};
 
 static SEED: Seed = Seed::new(6);
 const NOW_MS: u64 = 1_790_000_000_000;
@@ -18,6 +18,7 @@ struct Kept {
     storage: Storage,
     heap: Heap,
     index: Index,
+    volatile: Volatile,
 }
 
 impl Kept {
@@ -27,12 +28,13 @@ impl Kept {
             EntryParts { key: KEY, kind: Kind::Collection, value: EMPTY, deadline: None, access: None };
         let handle = heap.insert(&parts);
         index.insert(hash64(storage.seed, KEY), handle, false, |_| 0);
-        Kept { storage, heap, index }
+        Kept { storage, heap, index, volatile: Volatile::default() }
     }
 
     fn slot(&mut self) -> Slot<'_> {
         let (at, handle) = self.index.find(hash64(self.storage.seed, KEY), |_| true).expect("it is there");
-        Slot::new(self.storage, &mut self.heap, &mut self.index, at, handle)
+        let Kept { storage, heap, index, volatile } = self;
+        Slot::new(*storage, heap, index, at, handle).counting(volatile)
     }
 
     fn view(&self) -> View<'_> {
