@@ -39,7 +39,7 @@ impl Watch for Plain {
     fn ended(&mut self, run: &Run) {
         let last = run.seconds().saturating_sub(1);
         let is_short = run.width_s(last) < WIDTH_S_MIN && last > 0;
-        self.print(run, if is_short { last } else { last + 1 });
+        self.print(run, if is_short { last } else { run.seconds() });
         if run.is_preparation() {
             println!("{}\n", table::one_line(run));
         } else {

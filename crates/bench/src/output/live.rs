@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::{cursor, execute, terminal};
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, RenderDirection, Sparkline};
-use ratatui::{Frame, Terminal};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::table;
@@ -29,6 +29,7 @@ const ERRORS_SHOWN: usize = 5;
 /// The page, and the terminal as it was before.
 pub struct Page {
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
+    size: Size,
     before: Option<Termios>,
     is_open: bool,
     drawn: Option<Instant>,
@@ -37,9 +38,8 @@ pub struct Page {
 impl Page {
     /// Takes the terminal. An error means that there is none that can show it.
     pub fn open() -> io::Result<Self> {
-        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        let mut page = Self { terminal, before: None, is_open: false, drawn: None };
-        page.terminal.size()?;
+        let (terminal, size) = blank()?;
+        let mut page = Self { terminal, size, before: None, is_open: false, drawn: None };
         page.enter()?;
         Ok(page)
     }
@@ -52,9 +52,16 @@ impl Page {
                 self.before = Some(before);
             }
         }
-        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
         self.is_open = true;
-        self.terminal.clear()
+        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
+        self.begin_anew()
+    }
+
+    /// Wipes the page: for another run, or another size of the terminal.
+    fn begin_anew(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), terminal::Clear(terminal::ClearType::All))?;
+        (self.terminal, self.size) = blank()?;
+        Ok(())
     }
 
     fn leave(&mut self) {
@@ -70,6 +77,9 @@ impl Page {
 
     fn show(&mut self, run: &Run, progress: Progress) {
         // A terminal that went away must not end the run.
+        if terminal_size().is_ok_and(|size| size != self.size) {
+            let _ = self.begin_anew();
+        }
         let _ = self.terminal.draw(|frame| draw(frame, run, progress));
         self.drawn = Some(Instant::now());
     }
@@ -83,7 +93,7 @@ impl Drop for Page {
 
 impl Watch for Page {
     fn began(&mut self, run: &Run) {
-        let _ = if self.is_open { self.terminal.clear() } else { self.enter() };
+        let _ = if self.is_open { self.begin_anew() } else { self.enter() };
         self.show(run, Progress::default());
     }
 
@@ -101,6 +111,20 @@ impl Watch for Page {
             println!("{}", table::summary(run));
         }
     }
+}
+
+/// A page with nothing on it, as large as the terminal. Its size is fixed: to clear itself after a change, it would ask the terminal where
+/// the cursor is, and wait for the answer among what is typed.
+fn blank() -> io::Result<(Terminal<CrosstermBackend<io::Stdout>>, Size)> {
+    let size = terminal_size()?;
+    let area = Rect::new(0, 0, size.width, size.height);
+    let options = TerminalOptions { viewport: Viewport::Fixed(area) };
+    Ok((Terminal::with_options(CrosstermBackend::new(io::stdout()), options)?, size))
+}
+
+fn terminal_size() -> io::Result<Size> {
+    let (width, height) = terminal::size()?;
+    Ok(Size { width, height })
 }
 
 /// Draws the page of a run.
@@ -204,18 +228,18 @@ fn draw_servers(frame: &mut Frame, area: Rect, run: &Run) {
             let cpu = processor_now(&run.samples).map_or(String::new(), |(busy, each)| {
                 format!("{busy:.2} processors busy, {each:.2} us per command, ")
             });
-            let entry = used.bytes_per_entry().map_or(String::new(), |each| {
-                format!(", {} keys, {each:.0} bytes per entry", grouped(used.keys))
-            });
+            let entry = used
+                .bytes_per_entry()
+                .map_or(String::new(), |each| format!(" {} keys of {each:.0} bytes,", grouped(used.keys)));
             let memory =
                 format!("used_memory {}, RSS {}", bytes(used.used_memory as f64), bytes(used.rss as f64));
             let events = format!(
-                " {} evicted, {} expired, {} error replies",
+                "{entry} {} evicted, {} expired, {} error replies",
                 grouped(used.evicted),
                 grouped(used.expired),
                 grouped(used.errors)
             );
-            vec![Line::from(format!(" {cpu}{memory}{entry}")), Line::from(events)]
+            vec![Line::from(format!(" {cpu}{memory}")), Line::from(events)]
         }
         _ => vec![Line::from(" the server has not told anything yet")],
     };

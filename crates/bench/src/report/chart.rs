@@ -37,9 +37,10 @@ impl Axis {
     /// for time.
     pub fn linear(label: &str, most: f64, base: f64, name: impl Fn(f64) -> String) -> Self {
         let most = if most > 0.0 { most } else { 1.0 };
-        // A line along the upper edge would look cut off.
-        let most = most * 1.04;
-        let step = step(most / 4.0, base);
+        // A line along the upper edge would look cut off; time has no such edge, and short names.
+        let is_time = base == 60.0;
+        let most = if is_time { most } else { most * 1.04 };
+        let step = step(most / if is_time { 6.0 } else { 4.0 }, base);
         let to = (most / step).ceil() * step;
         let ticks = (0..=(to / step).round() as u32).map(|n| f64::from(n) * step);
         Self {
@@ -102,7 +103,7 @@ fn minutes(seconds: f64) -> String {
 /// for time.
 fn step(least: f64, base: f64) -> f64 {
     if base == 60.0 {
-        let marks = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0];
+        let marks = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0];
         return marks.into_iter().find(|mark| *mark >= least).unwrap_or((least / 3600.0).ceil() * 3600.0);
     }
     if base == 1024.0 {
@@ -329,8 +330,8 @@ mod tests {
         assert_eq!((axis.to, names(&axis)), (600_000.0, vec!["0", "200k", "400k", "600k"]));
         let axis = Axis::linear("", 900.0 * 1048576.0, 1024.0, crate::units::bytes);
         assert_eq!(names(&axis), ["0", "256 MiB", "512 MiB", "768 MiB", "1.00 GiB"]);
-        assert_eq!(names(&Axis::seconds(29.5)), ["0", "10", "20"]);
-        assert_eq!(names(&Axis::seconds(300.0)), ["0:00", "2:00", "4:00"]);
+        assert_eq!(names(&Axis::seconds(29.5)), ["0", "5", "10", "15", "20", "25"]);
+        assert_eq!(names(&Axis::seconds(300.0)), ["0:00", "1:00", "2:00", "3:00", "4:00", "5:00"]);
         assert_eq!(Axis::linear("", 0.0, 1000.0, crate::units::short).to, 1.5);
         let axis = Axis::logarithmic("", 130_000.0, 21e6, crate::units::nanos);
         assert_eq!(names(&axis), ["100 us", "1.00 ms", "10.0 ms"]);

@@ -49,6 +49,11 @@ pub fn of_sides(sides: &[Side<'_>]) -> String {
     used.extend(memory);
     let mut latency = each(&|run| worst_of_commands(&Bins::of(run), run, |at| at.p99));
     latency.iter_mut().for_each(|line| line.name += " p99");
+    if sides.len() <= 3 {
+        let mut medians = each(&|run| worst_of_commands(&Bins::of(run), run, |at| at.p50));
+        medians.iter_mut().for_each(|line| (line.name, line.dashed) = (format!("{} p50", line.name), true));
+        latency.extend(medians);
+    }
     let charts = [
         throughput_chart(each(&|run| total_rates(&Bins::of(run), run)), false, &bins, longest),
         latency_chart(latency, &Bins { stalls: Vec::new(), ..bins.clone() }),
