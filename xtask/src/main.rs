@@ -31,7 +31,7 @@ cargo xtask robustness [FILTER]        bad input, wrong starts, contention
 cargo xtask clients [LIBRARY]          smoke tests through client libraries, installed into target/clients
 cargo xtask differential               random sequences against a reference server (--seed S --count N --server PATH)
 cargo xtask sanitize [address|thread]  the unsafe islands under the compiler's sanitizers
-cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, written to benches/record
+cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, loaded by darter-bench, written to benches/record
 ";
 
 fn main() -> ExitCode {

@@ -35,6 +35,12 @@ can be pasted. Where the three disagree about a meaning or a default --dialect d
 struct Cli {
     #[command(flatten)]
     options: Options,
+    /// Run everything so many times [m]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "The load")]
+    run_count: u32,
+    /// Run everything again and again until it is interrupted; files then have the last time [v]
+    #[arg(short = 'l', help_heading = "The load")]
+    endless: bool,
     #[command(flatten)]
     output: OutputArgs,
     /// This text
@@ -64,11 +70,21 @@ fn run(words: Vec<String>) -> Result<ExitCode> {
     let command_line = shown(&words);
     let Some((mut cli, matches)) = parse::<Cli>(words)? else { return Ok(ExitCode::SUCCESS) };
     cli.options.weigh(&matches)?;
-    let plan = cli.options.plan(&command_line)?;
+    let mut plan = cli.options.plan(&command_line)?;
     let interrupted = interrupted()?;
     let form = csv_form(&cli.options, &matches);
     let mut watch = output::watcher(&cli.output, form);
-    let runs = run_all(&plan, &mut *watch, &interrupted, |_| {})?;
+    let mut runs = Vec::new();
+    let mut rounds = 0;
+    while rounds == 0 || (cli.endless || rounds < cli.run_count) && !interrupted.load(Ordering::Relaxed) {
+        if cli.endless {
+            runs.clear();
+        }
+        runs.extend(run_all(&plan, &mut *watch, &interrupted, |_| {})?);
+        // Keys that are there need not be written again.
+        plan.populate = None;
+        rounds += 1;
+    }
     drop(watch);
     output::write_files(&cli.output, form, &runs)?;
     Ok(exit_code(&runs))

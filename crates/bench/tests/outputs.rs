@@ -1,6 +1,8 @@
 //! What the program prints and writes, run as a person runs it, against a toy server: each form is there, parses, and agrees with the
 //! others; comparisons and suites go through all of their runs.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod support;
 
 use std::path::PathBuf;
@@ -92,6 +94,24 @@ fn programs_find_nothing_but_what_they_asked_for() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
     assert!(lines[0].starts_with("SET: ") && lines[1].starts_with("GET: "), "{text}");
+}
+
+#[test]
+fn pasted_command_lines_of_others_work() {
+    let (toy, folder) = (Toy::start(Habits::default()), Folder::new());
+    let text = printed(&format!("-p {} -t set -n 500 -c 2 -q --precision 3", toy.port));
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let text = printed(&format!(
+        "--dialect memtier -s 127.0.0.1 -p {} -t 1 -c 2 -n 50 --ratio 1:1 --hide-histogram --print-percentiles 50,99 --run-count 2 -o {} \
+         --json-out-file {}",
+        toy.port,
+        folder.file("out"),
+        folder.file("json")
+    ));
+    assert_eq!(text.matches("latency in ms").count(), 2, "{text}");
+    assert_eq!(folder.read("out").matches("latency in ms").count(), 2);
+    let json: Value = serde_json::from_str(&folder.read("json")).unwrap();
+    assert_eq!(json["RUN #2 RESULTS"]["Totals"]["Count"], 100);
 }
 
 #[test]

@@ -24,12 +24,13 @@ pub fn describe(bench: &Bench) -> Result<String> {
         .map_or_else(|_| "unknown".into(), |text| text.trim().to_string());
     let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_ok_and(|text| !text.is_empty());
     Ok(format!(
-        "- machine: {model}, {processors} processors, {} GiB, {}\n- Darter: {}, commit {commit}{}\n- reference: {}\n- rounds: {}{}\n",
+        "- machine: {model}, {processors} processors, {} GiB, {}\n- Darter: {}, commit {commit}{}\n- reference: {}\n- load generator: {}\n- rounds: {}{}\n",
         memory_kb >> 20,
         shell::output(Command::new("uname").arg("-sr"))?.trim(),
         version(bench.darter.path()),
         if dirty { " with changes" } else { "" },
         version(bench.valkey.path()),
+        version(bench.client.path()),
         bench.rounds,
         if bench.divisor > 1 { format!(", counts divided by {}", bench.divisor) } else { String::new() },
     ))

@@ -10,7 +10,7 @@ mod memory;
 pub mod process;
 mod speed;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::fail::Result;
 use crate::server::{Program, Server};
@@ -18,12 +18,14 @@ use crate::shell;
 use crate::tally::Tally;
 
 const HELP: &str = "\
-cargo xtask bench [--only NAME]... [--quick] [--rounds N] [--note TEXT]
+cargo xtask bench [--only NAME]... [--quick] [--rounds N] [--client NAME] [--note TEXT]
   --only NAME   only this scenario (see below); may be given several times
   --quick       a twentieth of the requests and keys, one round: shows that it works, measures nothing
   --rounds N    rounds of each speed scenario (5)
+  --client NAME the load generator of the speed scenarios: darter-bench, built now, or valkey-benchmark, which the records up to
+                2026-11-21 were made with (darter-bench)
   --note TEXT   a sentence for the record
-valkey-server and valkey-benchmark are taken from PATH; DARTER=path measures another build of Darter.
+valkey-server (and valkey-benchmark) are taken from PATH; DARTER=path measures another build of Darter.
 ";
 
 /// A scenario: its name for `--only`, what it measures, and what runs.
@@ -97,11 +99,49 @@ impl Goal {
 pub struct Bench {
     pub darter: Program,
     pub valkey: Program,
-    pub benchmark: PathBuf,
+    pub client: Client,
     /// Rounds of speed scenarios.
     pub rounds: usize,
     /// Every count of requests and keys is divided by this.
     pub divisor: u64,
+}
+
+/// The load generator of the speed scenarios. Both take the same options and print the same columns.
+pub enum Client {
+    DarterBench(PathBuf),
+    ValkeyBenchmark(PathBuf),
+}
+
+impl Client {
+    /// By its name; ours is built.
+    fn named(name: &str) -> Result<Self> {
+        match name {
+            "darter-bench" => {
+                shell::run(shell::cargo().args(["build", "--quiet", "--release", "--package", "bench"]))?;
+                Ok(Self::DarterBench(shell::target().join("release/darter-bench")))
+            }
+            "valkey-benchmark" => {
+                let path = shell::on_path(name).ok_or("no valkey-benchmark on PATH")?;
+                Ok(Self::ValkeyBenchmark(path))
+            }
+            _ => Err(format!("--client is darter-bench or valkey-benchmark, not {name}").into()),
+        }
+    }
+
+    /// The executable.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::DarterBench(path) | Self::ValkeyBenchmark(path) => path,
+        }
+    }
+
+    /// Options that only this one needs: the columns of the other and no questions to the server meanwhile; latencies to the microsecond.
+    pub fn own_words(&self) -> &'static [&'static str] {
+        match self {
+            Self::DarterBench(_) => &["--dialect", "valkey", "--no-info"],
+            Self::ValkeyBenchmark(_) => &["--precision", "3"],
+        }
+    }
 }
 
 /// Which of the two.
@@ -133,6 +173,7 @@ impl Bench {
 pub fn run(words: &[String]) -> Result<Tally> {
     let mut only: Vec<String> = Vec::new();
     let (mut rounds, mut divisor, mut note) = (5, 1, String::new());
+    let mut client = "darter-bench".to_string();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().cloned().ok_or_else(|| format!("{word} needs a value"));
@@ -140,6 +181,7 @@ pub fn run(words: &[String]) -> Result<Tally> {
             "--only" => only.push(value()?),
             "--quick" => (rounds, divisor) = (1, 20),
             "--rounds" => rounds = value()?.parse()?,
+            "--client" => client = value()?,
             "--note" => note = value()?,
             _ => {
                 let names =
@@ -159,7 +201,7 @@ pub fn run(words: &[String]) -> Result<Tally> {
     let bench = Bench {
         darter: Program::darter_of_profile("release")?,
         valkey: Program::Reference(shell::on_path("valkey-server").ok_or("no valkey-server on PATH")?),
-        benchmark: shell::on_path("valkey-benchmark").ok_or("no valkey-benchmark on PATH")?,
+        client: Client::named(&client)?,
         rounds,
         divisor,
     };

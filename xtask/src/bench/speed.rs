@@ -1,4 +1,4 @@
-//! Scenarios with `valkey-benchmark`: processor time per request, requests per second, latency.
+//! Scenarios with a load generator: processor time per request, requests per second, latency.
 
 use super::{Bench, Goal, Row, Side, load, median, process};
 use crate::fail::Result;
@@ -9,7 +9,7 @@ use crate::shell;
 const KEYS: u64 = 1_000_000;
 const VALUE_BYTES: u64 = 64;
 
-/// How `valkey-benchmark` is run.
+/// How the load generator is run.
 struct Run {
     test: &'static str,
     pipeline: u32,
@@ -178,10 +178,10 @@ fn middle(outcomes: &[Outcome]) -> Outcome {
     Outcome { cpu_us: of(|o| o.cpu_us), per_second: of(|o| o.per_second), p99_ms: of(|o| o.p99_ms) }
 }
 
-/// One run of `valkey-benchmark`.
+/// One run of the load generator.
 fn once(bench: &Bench, server: &Server, run: &Run) -> Result<Outcome> {
     let requests = bench.count(run.requests);
-    let mut command = shell::pinned(&bench.benchmark, run.client_cpus);
+    let mut command = shell::pinned(bench.client.path(), run.client_cpus);
     command.args([
         "-p",
         &server.address.port().to_string(),
@@ -199,14 +199,15 @@ fn once(bench: &Bench, server: &Server, run: &Run) -> Result<Outcome> {
         "-n",
         &requests.to_string(),
     ]);
-    command.args(["-r", &KEYS.to_string(), "--precision", "3"]);
+    command.args(["-r", &KEYS.to_string()]).args(bench.client.own_words());
     if run.client_threads > 1 {
         command.args(["--threads", &run.client_threads.to_string()]);
     }
     let before = process::cpu_time(server.pid())?;
     let text = shell::output(&mut command)?;
     let cpu = process::cpu_time(server.pid())?.saturating_sub(before);
-    let (per_second, p99_ms) = read_csv(&text).ok_or_else(|| format!("valkey-benchmark printed: {text}"))?;
+    let (per_second, p99_ms) =
+        read_csv(&text).ok_or_else(|| format!("{} printed: {text}", bench.client.path().display()))?;
     Ok(Outcome { cpu_us: cpu.as_secs_f64() * 1e6 / requests as f64, per_second, p99_ms })
 }
 

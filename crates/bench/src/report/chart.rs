@@ -12,6 +12,8 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
+/// Half of the width of a letter.
+const HALF_LETTER: f64 = 3.4;
 /// Colours that the style sheet has.
 pub const COLOURS: usize = 6;
 
@@ -217,8 +219,10 @@ impl Chart {
         for (at, name) in &self.x.ticks {
             let x = self.across(size, *at);
             let _ = writeln!(svg, "<path class=\"tick\" d=\"M{x:.1} {floor:.1}v4\"/>");
-            let class = if x > right - 18.0 { "x end" } else { "x" };
-            let (text_x, y) = (if x > right - 18.0 { size.width - 2.0 } else { x }, floor + 16.0);
+            // A name that would leave the chart ends at its edge.
+            let leaves = x + name.chars().count() as f64 * HALF_LETTER > size.width;
+            let class = if leaves { "x end" } else { "x" };
+            let (text_x, y) = (if leaves { size.width - 1.0 } else { x }, floor + 16.0);
             let _ = writeln!(
                 svg,
                 "<text class=\"{class}\" x=\"{text_x:.1}\" y=\"{y:.1}\">{}</text>",
