@@ -187,6 +187,7 @@ impl World {
                 hint: None,
                 keys_published: &|db| published[usize::from(db)],
                 elsewhere: false,
+                retrying: false,
                 held,
             })
         };

@@ -4,6 +4,7 @@
 //! suspends, and returns what it changed. What is about a connection or the server as a whole is not here but in `session`.
 
 pub mod bitmap;
+mod blocking;
 mod effects;
 mod element_scan;
 pub mod generic;
@@ -37,5 +38,7 @@ pub const FAMILIES: &[&[Command<Plan>]] = &[
     hash::ROWS,
     stream::ROWS,
     list::ROWS,
+    list::blocking::ROWS,
     sorted_set::ROWS,
+    sorted_set::blocking::ROWS,
 ];

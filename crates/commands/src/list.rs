@@ -1,5 +1,6 @@
-//! The list family. How a list is kept is in `types::list`; waiting for one that is not there is not here.
+//! The list family. How a list is kept is in `types::list`; what waits for one that is not there has its rows in `blocking.rs`.
 
+pub(crate) mod blocking;
 mod edit;
 mod pop;
 mod push;

@@ -1,7 +1,8 @@
-//! The sorted set family. What a sorted set is stands in `types::zset`; BZPOPMIN and its kin, which wait, in `blocking`.
+//! The sorted set family. What a sorted set is stands in `types::zset`; BZPOPMIN and its kin, which wait, have their rows in `blocking.rs`.
 
 pub(crate) mod add;
 mod algebra;
+pub(crate) mod blocking;
 pub(crate) mod common;
 pub(crate) mod pop;
 mod range;

@@ -42,7 +42,7 @@ pub enum Ran {
     /// The reply holds an error.
     Failed,
     /// There is nothing for the command yet: it waits. Its reply comes in a task to the thread's `home`, unless its wait is ended before.
-    Waits(Blocked),
+    Waits(Box<Blocked>),
     /// A shard was busy: the finished task comes to the thread's `home`.
     Posted,
 }
@@ -217,7 +217,7 @@ impl Engine {
         match entered {
             Ok((Ok((effect, Some(blocked))), after)) => {
                 self.end(call, Ok(effect), after, mark, reply);
-                Ran::Waits(blocked)
+                Ran::Waits(Box::new(blocked))
             }
             Ok((result, after)) => self.end(call, result.map(|(effect, _)| effect), after, mark, reply),
             Err(Busy) => {
@@ -276,7 +276,7 @@ impl Engine {
                 self.absorb(&mut task);
                 match (task.outcome, task.work) {
                     (Outcome::Failed, _) => Ran::Failed,
-                    (_, Work::Blocking { blocked: Some(blocked), .. }) => Ran::Waits(blocked),
+                    (_, Work::Blocking { blocked: Some(blocked), .. }) => Ran::Waits(Box::new(blocked)),
                     _ => Ran::Done,
                 }
             }
@@ -336,7 +336,7 @@ impl Engine {
 
     /// Takes a waiting command out of its queues, at once or when they are free. Its wait must have been ended.
     pub fn leave(&mut self, waiter: Arc<Waiter>) {
-        let ids = self.shards_of_keys(waiter.keys());
+        let ids = self.shards_of_keys(waiter.awaited());
         let task = self.task(0, Work::Leave(waiter), &Reply::default());
         self.submit(task, &ids);
     }

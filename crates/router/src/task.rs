@@ -416,6 +416,7 @@ impl Surroundings {
             hint: None,
             elsewhere: false,
             keys_published,
+            retrying: false,
             held,
         }
     }

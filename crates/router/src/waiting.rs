@@ -16,7 +16,7 @@ use command::{CommandError, Effect, KeySpec, Record};
 use resp::{Args, OwnedArgs, Proto, Reply};
 use shard::data::Counters;
 use shard::exec::{Exec, Held};
-use shard::keyspace::{Change, Ready, Waiting};
+use shard::keyspace::{Change, Entry, Ready, Waiting};
 use shard::plan::{Attempted, Blocking, Wait};
 use shard::waiter::{Claim, Settle, Waiter, next_order};
 use stdx::rng::Rng;
@@ -85,7 +85,7 @@ fn enter(
         order: next_order(),
         settle: Settle::new(),
     });
-    for bytes in waiter.keys() {
+    for bytes in waiter.awaited() {
         let key = cx.layout.key(bytes);
         published.waits_changed(cx.keyspace(key).waits().enter(bytes, &waiter));
     }
@@ -147,10 +147,11 @@ impl Server<'_> {
             if entry.is_none() && !on_nokey {
                 return;
             }
+            let found = entry.and_then(Entry::collection).map(|view| view.form().type_of());
             let tried = if waiter.settle.is_settled() {
                 leave(self.surroundings, held, &waiter);
                 Tried::Left
-            } else if !waiter.blocking.on_nokey && !entry.is_some_and(waiter.blocking.wants) {
+            } else if !waiter.blocking.on_nokey && found != Some(waiter.blocking.wants) {
                 Tried::Waits
             } else if deferred {
                 return;
@@ -189,7 +190,7 @@ impl Server<'_> {
         let keys_published = |db| published.keys(db);
         let mut cx =
             self.surroundings.exec(waiter.db, self.rng, self.counters, &keys_published, held.reborrow());
-        cx.touch = waiter.touch;
+        (cx.touch, cx.retrying) = (waiter.touch, true);
         let args = waiter.words.as_args();
         let (effect, outcome) = match (waiter.blocking.attempt)(&mut cx, args, &mut reply) {
             Ok(Attempted::Done(effect)) => (effect, Outcome::Done),
@@ -246,7 +247,7 @@ fn take_ready(held: &mut Held<'_>) -> Vec<(u16, Ready)> {
 /// Takes a waiter out of the queues of its keys whose shards are held. Whether it also stands in others.
 pub(crate) fn leave(surroundings: &Surroundings, held: &mut Held<'_>, waiter: &Waiter) -> bool {
     let mut elsewhere = false;
-    for bytes in waiter.keys() {
+    for bytes in waiter.awaited() {
         let shard = surroundings.layout.shard_of(bytes);
         if !held.holds(shard) {
             elsewhere = true;
@@ -263,7 +264,7 @@ pub(crate) fn leave(surroundings: &Surroundings, held: &mut Held<'_>, waiter: &W
 /// Before a waiter that was deferred is tried again: it is not deferred any more, and all its keys, whose shards are held, count as ready,
 /// also for those behind it.
 pub(crate) fn retry(surroundings: &Surroundings, held: &mut Held<'_>, waiter: &Waiter) {
-    for bytes in waiter.keys() {
+    for bytes in waiter.awaited() {
         if let Some(keyspace) = held.shard(surroundings.layout.shard_of(bytes)).existing(waiter.db) {
             keyspace.waits().set_deferred(bytes, waiter, false);
             keyspace.waits().changed(bytes);

@@ -4,6 +4,8 @@
 //! the CPU at random while they hold their shards, so that holders are preempted and others must post. Seeds are printed;
 //! `DARTER_STRESS_SECONDS` sets how long the contention test runs.
 
+mod world;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,88 +13,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use command::{CommandError, Effect};
-use memory::{Arena, IndexHint};
 use resp::{Args, OwnedArgs, Proto, Reply};
 use router::engine::{Call, Engine, Ran, Sent};
-use router::mailbox::Mailbox;
-use router::published::Published;
-use router::table::{Run, Table};
-use router::task::{Outcome, Queued, Stamped, Surroundings, Task, Watched, Work};
-use shard::data::{Hints, ShardData};
-use shard::exec::{Exec, Layout};
-use shard::keyspace::Storage;
-use shard::latch::{Pace, Shards};
+use router::task::{Outcome, Queued, Stamped, Watched, Work};
+use shard::exec::Exec;
 use shard::plan::{self, Plan};
-use shard::settings::Settings;
-use stdx::hash::Seed;
 use stdx::rng::Rng;
-
-const SHARDS: u16 = 16;
-const NOW_MS: u64 = 1_800_000_000_000;
-
-/// A test that hangs is a test that fails: nobody may wait this long for a reply.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-struct World {
-    shards: Arc<Shards<ShardData>>,
-    layout: Layout,
-    hints: Hints,
-    published: Arc<Published>,
-    mailboxes: Arc<[Mailbox<Box<Task>>]>,
-    table: Table<()>,
-}
-
-impl World {
-    fn new(threads: usize) -> Self {
-        let arena = Arena::reserve(1 << 36).expect("the address space has room");
-        let seed: &'static Seed = Box::leak(Box::new(Seed::new(7)));
-        let hints: Hints = (0..SHARDS).map(|_| Arc::new(IndexHint::new(arena))).collect();
-        let make = |id| ShardData::new(id, 1, Storage { arena, seed }, Arc::clone(&hints));
-        let pace = Pace::new(ticks, 1000);
-        Self {
-            shards: Arc::new(Shards::new(usize::from(SHARDS), pace, make)),
-            layout: Layout { seed, mask: SHARDS - 1, databases: 1 },
-            published: Arc::new(Published::new(SHARDS, 1)),
-            mailboxes: (0..threads).map(|_| Mailbox::new()).collect(),
-            table: Table::new(commands::FAMILIES, &[]),
-            hints,
-        }
-    }
-
-    fn engine(&self, thread: u16, seed: u64, journaling: bool) -> Engine {
-        let surroundings = Surroundings {
-            layout: self.layout,
-            settings: Arc::new(Settings::default()),
-            published: Arc::clone(&self.published),
-            hints: Arc::clone(&self.hints),
-            now_ms: NOW_MS,
-            ticks: || 0,
-            touch: true,
-            journaling,
-        };
-        let mailboxes = Arc::clone(&self.mailboxes);
-        // The threads of this test never sleep, so that nobody has to be woken.
-        let home = Arc::new(move |task: Box<Task>| {
-            let _ = mailboxes[usize::from(task.ticket.thread)].push(task);
-        });
-        Engine::new(thread, Arc::clone(&self.shards), surroundings, Rng::new(seed), home)
-    }
-
-    fn plan(&self, name: &[u8]) -> (&'static command::Spec, Plan) {
-        let entry = self.table.find(name).expect("the command is there");
-        match &entry.run {
-            Run::Data(plan) => (entry.spec, *plan),
-            Run::Session(()) => panic!("not a data command"),
-        }
-    }
-}
-
-/// Nanoseconds of a clock that never goes back.
-fn ticks() -> u64 {
-    use std::sync::OnceLock;
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-}
+use world::{PATIENCE, World, seed};
 
 /// One thread that plays connections one command at a time.
 struct Player<'w> {
@@ -217,13 +144,6 @@ fn run_of(name: &[u8]) -> plan::Run {
         Plan::Keys(run) | Plan::Every(run) => run,
         _ => panic!("a plan with one function"),
     }
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("DARTER_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) ^ 0x5eed);
-    println!("DARTER_SEED={seed}");
-    seed
 }
 
 fn stress_time() -> Duration {

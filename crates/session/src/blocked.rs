@@ -18,6 +18,8 @@ use crate::connection::{Connection, Waiting};
 use crate::dispatch::Late;
 use crate::worker::{Cx, Flow, Worker};
 
+const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
 /// Connections that wait until some time: unix time in ms and the connection.
 #[derive(Default)]
 pub struct Deadlines(BTreeSet<(u64, u64)>);
@@ -61,10 +63,8 @@ impl Worker {
             self.deadlines.0.insert((until_ms, connection.reactor_id.to_bits()));
             self.count_deadlines();
         }
-        connection.client.blocked = true;
         connection.waiting = Some(Waiting::Blocked(Box::new(BlockedOn { blocked, number })));
-        let stats = self.stats();
-        stats.blocked_clients.set(stats.blocked_clients.get() + 1);
+        self.set_blocked(connection, true);
         Flow::Wait
     }
 
@@ -74,9 +74,15 @@ impl Worker {
             self.deadlines.0.remove(&(until_ms, connection.reactor_id.to_bits()));
             self.count_deadlines();
         }
-        connection.client.blocked = false;
-        let stats = self.stats();
-        stats.blocked_clients.set(stats.blocked_clients.get() - 1);
+        self.set_blocked(connection, false);
+    }
+
+    /// Notes that a client waits for keys, or for the end of a pause, or waits no more.
+    pub(crate) fn set_blocked(&self, connection: &mut Connection, blocked: bool) {
+        if std::mem::replace(&mut connection.client.blocked, blocked) != blocked {
+            let count = &self.stats().blocked_clients;
+            count.set(if blocked { count.get() + 1 } else { count.get() - 1 });
+        }
     }
 
     fn count_deadlines(&self) {
@@ -126,16 +132,17 @@ impl Worker {
         self.engine.leave(Arc::clone(&on.blocked.waiter));
         let mut reply = self.take_reply(&connection);
         self.command_mark = reply.mark();
-        let mut errors = 0;
         match how {
             Unblocking::Timeout => reply.null_array(),
             Unblocking::Error => {
-                reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-                errors = 1;
+                reply.error(UNBLOCKED);
+                self.stats().rejected(on.number);
+                self.stats().error(UNBLOCKED);
             }
         }
         let words = Some(on.blocked.waiter.words.clone());
-        let late = Late { number: on.number, started: clock::ticks(), errors, words };
+        // It has run without an error; that its wait ended with one has been counted.
+        let late = Late { number: on.number, started: clock::ticks(), errors: 0, words };
         self.settle_late(connection, late, Flow::Done, reply);
         Claim::Mine
     }
@@ -161,6 +168,7 @@ impl Worker {
             self.give_up(&on.blocked);
             self.unblocked(connection, &on.blocked);
         }
+        self.set_blocked(connection, false);
     }
 
     /// A command waits whose client has gone.
@@ -199,10 +207,11 @@ pub(crate) fn ask_to_unblock(cx: &mut Cx<'_>, id: u64, how: Unblocking) -> Flow 
 
 /// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
 pub(crate) fn client_unblock(cx: &mut Cx<'_>, args: Args<'_>, _: &mut Reply) -> Result<Flow, CommandError> {
-    let how = match args.get(3) {
+    // More words than these are passed over, the reason with them, as Valkey does it.
+    let how = match args.get(3).filter(|_| args.len() == 4) {
         None => Unblocking::Timeout,
-        Some(word) if word.eq_ignore_ascii_case(b"timeout") && args.len() == 4 => Unblocking::Timeout,
-        Some(word) if word.eq_ignore_ascii_case(b"error") && args.len() == 4 => Unblocking::Error,
+        Some(word) if word.eq_ignore_ascii_case(b"timeout") => Unblocking::Timeout,
+        Some(word) if word.eq_ignore_ascii_case(b"error") => Unblocking::Error,
         Some(_) => return Err(CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
     let id = stdx::num::parse_i64(&args[2]).ok_or(CommandError::NOT_AN_INTEGER)?;

@@ -182,7 +182,7 @@ impl Worker {
                 };
                 match self.engine.run(call, reply) {
                     Ran::Done | Ran::Failed => Flow::Done,
-                    Ran::Waits(blocked) => self.block(connection, blocked, entry.number),
+                    Ran::Waits(blocked) => self.block(connection, *blocked, entry.number),
                     Ran::Posted => {
                         self.stats().commands_posted.add(1);
                         connection.waiting =

@@ -279,7 +279,7 @@ impl Worker {
             return false;
         }
         connection.waiting = Some(Waiting::Paused);
-        connection.client.blocked = true;
+        self.set_blocked(connection, true);
         true
     }
 
@@ -294,7 +294,7 @@ impl Worker {
         for id in paused {
             let Some(mut connection) = self.take(id) else { continue };
             connection.waiting = None;
-            connection.client.blocked = false;
+            self.set_blocked(&mut connection, false);
             self.advance(&mut connection);
             self.put_back(connection);
         }

@@ -109,6 +109,8 @@ pub struct Exec<'a> {
     pub keys_published: &'a dyn Fn(u16) -> u64,
     /// Set when a database other than `db` was entered.
     pub elsewhere: bool,
+    /// A waiting command is tried again: what it may not look at or has become of another type it passes over.
+    pub retrying: bool,
     pub held: Held<'a>,
 }
 

@@ -287,6 +287,7 @@ impl Keyspace {
     /// is raised yet.
     pub fn create(&mut self, key: Key<'_>, packed: &[u8], access: Option<[u8; 3]>) -> Slot<'_> {
         debug_assert!(self.place(key).is_none());
+        self.waits.changed(key.bytes);
         self.insert(key, New::Inline(Kind::Collection, packed), None, access);
         let place = self.place(key).expect("the entry has just been made");
         self.slot(place)

@@ -2,10 +2,10 @@
 
 use command::{CommandError, Effect};
 use resp::{Args, OwnedArgs, Reply};
+use types::Type;
 
 use crate::ShardId;
 use crate::exec::Exec;
-use crate::keyspace::Entry;
 
 /// A command function: runs to the end inside the shards that were entered for it, writes its reply and returns what the journal must
 /// record. On an error whatever it has written to the reply is dropped; it must not have changed anything.
@@ -31,11 +31,12 @@ pub enum Plan {
 /// A command that waits while there is nothing for it.
 pub struct Blocking {
     pub attempt: Attempt,
-    /// Whether an entry is of the type that it waits for; others leave it waiting.
-    pub wants: fn(Entry<'_>) -> bool,
+    /// The type that it waits for; a key of another type leaves it waiting.
+    pub wants: Type,
     /// It is tried again when a key goes or changes its type, too, to fail then (XREADGROUP, whose group is gone).
     pub on_nokey: bool,
-    /// It needs all its shards at once (BLMOVE). Else it can be tried again with the shards of some of its keys ([`Exec::holds`]).
+    /// It waits for its first key only, but needs the shards of all (BLMOVE). Else it waits for all its keys, and can be tried again with the
+    /// shards of some of them ([`Exec::holds`]).
     pub whole: bool,
     /// Writes the reply where it must not wait (EXEC). When its time is over, the reply is a null array, whatever the command.
     pub null: fn(&mut Reply),

@@ -27,10 +27,15 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Its keys.
+    /// The keys whose shards it needs.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let args = self.words.as_args();
         self.keys.iter().map(move |at| args.get(*at as usize).expect("its keys are words of it"))
+    }
+
+    /// The keys that it waits for.
+    pub fn awaited(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys().take(if self.blocking.whole { 1 } else { usize::MAX })
     }
 }
 

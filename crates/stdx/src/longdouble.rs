@@ -104,6 +104,31 @@ impl LongDouble {
         self.magnitude == Infinite
     }
 
+    /// The product with `factor`, rounded as a long double, and then up to a whole number. None if it is too large for an `i64`; what is too
+    /// small gives `i64::MIN`.
+    pub fn times_rounded_up(self, factor: u32) -> Option<i64> {
+        let beyond = if self.negative { Some(i64::MIN) } else { None };
+        let Finite { mantissa, exponent } = self.magnitude else { return beyond };
+        let Finite { mantissa, exponent } = round(u128::from(mantissa) * u128::from(factor), exponent, false)
+        else {
+            return beyond;
+        };
+        let whole = match exponent {
+            0..=63 => u128::from(mantissa) << exponent,
+            64.. => return if mantissa == 0 { Some(0) } else { beyond },
+            ..0 => {
+                let shift = exponent.unsigned_abs().min(64);
+                let whole = u128::from(mantissa) >> shift;
+                // Up is away from zero above it, and toward zero below it.
+                whole + u128::from(!self.negative && whole << shift != u128::from(mantissa))
+            }
+        };
+        match (self.negative, i64::try_from(whole)) {
+            (false, whole) => whole.ok(),
+            (true, whole) => Some(whole.map_or(i64::MIN, |whole| -whole)),
+        }
+    }
+
     /// Appends the number in decimal: at most 17 digits behind the point, rounded, without trailing zeros;
     /// never an exponent, never `-0`.
     pub fn format(self, out: &mut Vec<u8>) {

@@ -1,6 +1,7 @@
 //! `cargo xtask robustness`: what a hostile, broken or hasty client sends, and what a wrong start says. Never a crash, a hang, unbounded
 //! memory, or a wrong neighbour's reply: a neighbour talks to the same server all the while and checks every one of its replies.
 
+mod blocking;
 mod connections;
 mod contention;
 mod limits;
@@ -80,6 +81,14 @@ const STARTS: &[Start] = &[
     ("SIGTERM ends it, and the port is free at once", start::stop_and_start_again),
     ("contention: 16 threads, one hot key, MSET over all shards, FLUSHALL", contention::hot_key),
     ("contention: concurrent transfers never change the total", contention::bank),
+    ("blocking: first waiting, first served", blocking::in_order),
+    ("blocking: many keys in many shards", blocking::many_keys),
+    ("blocking: chains and rings of BLMOVE", blocking::chains),
+    ("blocking: clients that go take nothing with them", blocking::disconnects),
+    ("blocking: timeouts, UNBLOCK, other types, no replies wanted", blocking::ends),
+    ("blocking: every way by which a key appears", blocking::ways_to_appear),
+    ("blocking: 10,000 clients wait", blocking::ten_thousand),
+    ("blocking: every element is popped once (seeded)", blocking::storm),
 ];
 
 /// Runs the command.

@@ -38,6 +38,8 @@ pub(crate) enum Answer {
     Row,
     /// `[member score] [member score] ...` (ZPOPMIN with a count, RESP3).
     Pairs,
+    /// `key member score` (BZPOPMIN).
+    KeyAndMember,
     /// `key [[member score] [member score] ...]` (ZMPOP).
     KeyAndPairs,
 }
@@ -63,6 +65,10 @@ pub(crate) fn pop(
     match answer {
         Answer::Row => reply.array(2 * members),
         Answer::Pairs => reply.array(members),
+        Answer::KeyAndMember => {
+            reply.array(1 + 2 * members);
+            reply.bulk(key.bytes);
+        }
         Answer::KeyAndPairs => {
             reply.array(2);
             reply.bulk(key.bytes);

@@ -77,3 +77,33 @@ fn integers_and_doubles_convert_exactly() {
     assert_eq!(text(LongDouble::from(13.361389338970184)), "13.36138933897018433");
     assert_eq!(text(LongDouble::from(f64::NEG_INFINITY)), "-inf");
 }
+
+#[test]
+fn seconds_become_whole_milliseconds() {
+    let ms = |text: &str| LongDouble::parse(text.as_bytes()).expect("a number").times_rounded_up(1000);
+    for (text, expected) in [
+        ("0", 0),
+        ("-0", 0),
+        ("0.1", 100),
+        ("0.001", 1),
+        ("0.0001", 1),
+        ("1e-400", 1),
+        ("-0.0001", 0),
+        ("-0.001", 0),
+        ("-0.002", -1),
+        ("-1.5", -1500),
+        ("1.1", 1100),
+        ("4.35", 4350),
+        ("1.0005", 1001),
+        ("0x10", 16_000),
+        ("9223372036854775", 9_223_372_036_854_775_000),
+    ] {
+        assert_eq!(ms(text), Some(expected), "{text}");
+    }
+    for text in ["9223372036854776", "1e300", "1e4930", "inf"] {
+        assert_eq!(ms(text), None, "{text}");
+    }
+    for text in ["-9223372036854776", "-1e300", "-inf"] {
+        assert_eq!(ms(text), Some(i64::MIN), "{text}");
+    }
+}
