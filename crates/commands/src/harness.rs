@@ -113,7 +113,8 @@ impl World {
         args: Args<'_>,
         reply: &mut Reply,
     ) -> Result<Effect, CommandError> {
-        match row.run {
+        match row.run.for_words(args) {
+            Plan::KeysOrEvery { .. } => panic!("the plan is that of these words"),
             Plan::Keys(run) => {
                 let ids = self.shards_of(row.spec.keys, args);
                 self.enter(&ids, args, reply, run)

@@ -8,6 +8,7 @@ mod blocking;
 mod effects;
 mod element_scan;
 pub mod generic;
+pub mod geo;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use shard::plan::Plan;
 pub const FAMILIES: &[&[Command<Plan>]] = &[
     string::ROWS,
     generic::ROWS,
+    geo::ROWS,
     keyspace::ROWS,
     bitmap::ROWS,
     hyperloglog::ROWS,

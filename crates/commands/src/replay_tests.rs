@@ -10,7 +10,7 @@ const VALUES: [&str; 9] =
     ["", "0", "1", "-17", "9223372036854775807", "3.25", "hello", "hello world", "\u{0}\u{7f}"];
 
 /// Words of a random command; `K` is a key, `V` a value, `I` a small integer, `S` seconds, `T` a time near now, `D` a database.
-const SHAPES: [&str; 71] = [
+const SHAPES: &[&str] = &[
     "SET K V",
     "SET K V",
     "SET K V NX",
@@ -79,6 +79,11 @@ const SHAPES: [&str; 71] = [
     "PFCOUNT K K",
     "PFMERGE K K",
     "PFDEBUG TODENSE K",
+    "GEOADD K 13.4 38.1 V 15 37.5 b",
+    "GEOADD K XX 13.5 38 V",
+    "GEOSEARCHSTORE K K FROMLONLAT 14 38 BYRADIUS 70 km",
+    "GEOSEARCHSTORE K K BYPOLYGON 3 12 38 14 39 14 37 STOREDIST",
+    "GEORADIUS K 14 38 200 km STORE K STOREDIST K COUNT 1",
     "GET K",
     "SCAN 0",
     "OBJECT ENCODING K",
@@ -123,9 +128,9 @@ const HASHES: [&str; 34] = [
 ];
 
 fn words(rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
-    let mut shape = *if rng.one_in(3) { rng.pick(&HASHES) } else { rng.pick(&SHAPES) }.unwrap();
+    let mut shape = *if rng.one_in(3) { rng.pick(&HASHES) } else { rng.pick(SHAPES) }.unwrap();
     while shape == "FLUSHDB" && !rng.one_in(20) {
-        shape = rng.pick(&SHAPES).unwrap();
+        shape = rng.pick(SHAPES).unwrap();
     }
     let mut word = |word: &str| -> Vec<u8> {
         match word {

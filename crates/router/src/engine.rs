@@ -123,6 +123,9 @@ impl Engine {
                 let ids: Vec<ShardId> = self.every_shard().collect();
                 self.run_several(call, *run, &ids, reply)
             }
+            (Plan::KeysOrEvery { .. }, _) => {
+                self.run(Call { plan: &call.plan.for_words(call.args), ..call }, reply)
+            }
             (Plan::Nowhere(run), _) => self.run_nowhere(call, *run, reply),
             (Plan::Walk { start, step }, _) => self.start_walk(call, *start, *step, reply),
             (Plan::Container, _) => panic!("a container of subcommands has no action"),
@@ -393,7 +396,10 @@ impl Engine {
         commands: &[Queued],
         watched: Option<&Watched>,
     ) -> Vec<ShardId> {
-        if commands.iter().any(|queued| matches!(queued.plan, Plan::Every(_) | Plan::Walk { .. })) {
+        let every = |queued: &Queued| {
+            matches!(queued.plan.for_words(queued.args.as_args()), Plan::Every(_) | Plan::Walk { .. })
+        };
+        if commands.iter().any(every) {
             return self.every_shard().collect();
         }
         let mut ids = Vec::new();

@@ -357,7 +357,9 @@ fn run_queued(
 ) -> Result<Effect, CommandError> {
     let args = queued.args.as_args();
     match queued.plan {
-        Plan::Keys(run) | Plan::Every(run) | Plan::Nowhere(run) => run(cx, args, reply),
+        Plan::Keys(run) | Plan::Every(run) | Plan::KeysOrEvery { run, .. } | Plan::Nowhere(run) => {
+            run(cx, args, reply)
+        }
         Plan::Blocking(blocking) => match (blocking.attempt)(cx, args, reply)? {
             Attempted::Done(effect) => Ok(effect),
             Attempted::Wait(wait) => {

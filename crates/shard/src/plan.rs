@@ -20,12 +20,26 @@ pub enum Plan {
     Blocking(&'static Blocking),
     /// Every shard at once.
     Every(Run),
+    /// As `Keys`, or as `Every` where `every` finds words by which only the data tells the keys (SORT with patterns).
+    KeysOrEvery { run: Run, every: fn(Args<'_>) -> bool },
     /// No shard: only what shards publish (DBSIZE).
     Nowhere(Run),
     /// One shard after another, each for one bounded step; not a single moment in time (SCAN, KEYS, RANDOMKEY).
     Walk { start: fn(&mut WalkStart<'_>, Args<'_>) -> Result<Walk, CommandError>, step: WalkStep },
     /// A container of subcommands, without an action of its own.
     Container,
+}
+
+impl Plan {
+    /// The plan for a command of these words: never `KeysOrEvery`.
+    #[inline]
+    pub fn for_words(self, args: Args<'_>) -> Plan {
+        match self {
+            Plan::KeysOrEvery { run, every } if every(args) => Plan::Every(run),
+            Plan::KeysOrEvery { run, .. } => Plan::Keys(run),
+            other => other,
+        }
+    }
 }
 
 /// A command that waits while there is nothing for it.

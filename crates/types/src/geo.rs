@@ -57,7 +57,8 @@ impl Point {
         let (from, to) = (self.latitude.to_radians(), other.latitude.to_radians());
         let rise = ((to - from) / 2.0).sin();
         let sum = rise * rise + from.cos() * to.cos() * half_chord * half_chord;
-        2.0 * EARTH_RADIUS * sum.sqrt().asin()
+        // Between antipodes the sum may be rounded to more than 1.
+        2.0 * EARTH_RADIUS * sum.sqrt().min(1.0).asin()
     }
 
     /// Metres to the latitude of another place.
