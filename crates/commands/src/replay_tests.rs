@@ -9,7 +9,7 @@ const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "{t}1", "{t}2", "{t}3", "n1",
 const VALUES: [&str; 9] =
     ["", "0", "1", "-17", "9223372036854775807", "3.25", "hello", "hello world", "\u{0}\u{7f}"];
 
-/// Words of a random command; `K` is a key, `V` a value, `I` a small integer, `S` seconds, `T` a time near now, `D` a database.
+/// Words of a random command; `K` is a key, `V` a value, `I` a small integer, `S` seconds, `T` a time near now, `D` a database, `Z` a sorted set.
 const SHAPES: &[&str] = &[
     "SET K V",
     "SET K V",
@@ -84,6 +84,25 @@ const SHAPES: &[&str] = &[
     "GEOSEARCHSTORE K K FROMLONLAT 14 38 BYRADIUS 70 km",
     "GEOSEARCHSTORE K K BYPOLYGON 3 12 38 14 39 14 37 STOREDIST",
     "GEORADIUS K 14 38 200 km STORE K STOREDIST K COUNT 1",
+    "ZADD Z I V I V",
+    "ZADD Z GT CH I V -1.5 V",
+    "ZADD Z NX I V I V I I",
+    "ZADD Z XX INCR 0.1 V",
+    "ZINCRBY Z 0.3 V",
+    "ZREM Z V V",
+    "ZPOPMIN Z",
+    "ZPOPMAX Z 2",
+    "ZMPOP 2 Z Z MAX COUNT 2",
+    "ZREMRANGEBYRANK Z -2 -1",
+    "ZREMRANGEBYSCORE Z 3 5",
+    "ZREMRANGEBYLEX Z [0 (1",
+    "ZRANGESTORE Z Z 0 3 REV",
+    "ZUNIONSTORE Z 2 Z Z WEIGHTS 1 0.5",
+    "ZINTERSTORE Z 2 Z Z AGGREGATE MAX",
+    "ZDIFFSTORE Z 2 Z Z",
+    "RENAME Z Z",
+    "COPY Z Z REPLACE",
+    "DEL Z",
     "GET K",
     "SCAN 0",
     "OBJECT ENCODING K",
@@ -139,6 +158,7 @@ fn words(rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
             "I" => (1 + rng.below(200)).to_string().into_bytes(),
             "S" => (1 + rng.below(3)).to_string().into_bytes(),
             "T" => (now_ms + rng.below(400) - 100).to_string().into_bytes(),
+            "Z" => rng.pick(&[b"z1".as_slice(), b"z2", b"{t}z"]).unwrap().to_vec(),
             "D" => rng.below(3).to_string().into_bytes(),
             "F" => format!("f{}", rng.below(8)).into_bytes(),
             other => other.as_bytes().to_vec(),

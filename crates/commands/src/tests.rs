@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use shard::settings::Policy;
+use stdx::rng::Rng;
 
 use crate::harness::{NOW_MS, World, records};
 
@@ -73,6 +74,94 @@ fn effects_are_those_that_the_reference_server_propagates() {
         ("FLUSHALL", "FLUSHALL".into()),
     ] {
         assert_eq!(effect(&mut world, command), expected, "{command}");
+    }
+}
+
+#[test]
+fn effects_of_sorted_sets_are_those_that_the_reference_server_propagates() {
+    let mut world = World::new(4);
+    for (command, expected) in [
+        ("ZADD z 1 a 2 b 3 c", "ZADD z 1 a 2 b 3 c"),
+        ("ZADD z 1 a", ""),
+        ("ZADD z NX 5 a", ""),
+        ("ZADD z GT 0 a", ""),
+        ("ZADD z CH 1.5 a", "ZADD z CH 1.5 a"),
+        ("ZADD z INCR 0 a", ""),
+        ("ZADD z INCR 1 a", "ZADD z INCR 1 a"),
+        ("ZADD no XX 1 a", ""),
+        ("ZINCRBY z 2 d", "ZINCRBY z 2 d"),
+        ("ZREM z nobody", ""),
+        ("ZREM z d nobody", "ZREM z d nobody"),
+        ("ZRANGESTORE y z 0 1", "ZRANGESTORE y z 0 1"),
+        ("ZRANGESTORE no z 7 8", ""),
+        ("ZUNIONSTORE y 2 y z", "ZUNIONSTORE y 2 y z"),
+        ("ZINTERSTORE y 2 no z", "ZINTERSTORE y 2 no z"),
+        ("ZINTERSTORE y 2 no z", ""),
+        ("ZPOPMIN z 1", "ZPOPMIN z 1"),
+        ("ZPOPMIN z 0", ""),
+        ("ZMPOP 2 no z MAX COUNT 9", "ZPOPMAX z 2"),
+        ("ZPOPMAX z", ""),
+        ("ZREMRANGEBYRANK z 0 -1", ""),
+    ] {
+        assert_eq!(effect(&mut world, command), expected, "{command}");
+    }
+}
+
+/// The guarantee of a walk: what is there from its start to its end is seen, while the set becomes large and packed again.
+#[test]
+fn a_walk_over_a_sorted_set_sees_what_stays() {
+    for seed in 1..=20 {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(1);
+        let add = |world: &mut World, from: u64, to: u64| {
+            (from..to).for_each(|n| _ = world.text(&format!("ZADD z {} m{n}", n % 7)));
+        };
+        let stays = 100 + rng.below(300);
+        add(&mut world, 0, stays + rng.below(1500));
+        let mut seen = BTreeSet::new();
+        let (mut cursor, mut calls) = (String::from("0"), 0);
+        loop {
+            let reply = world.text(&format!("ZSCAN z {cursor} NOSCORES COUNT 20"));
+            let mut words = reply.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+            cursor = words.next().expect("a cursor").to_string();
+            seen.extend(words.map(str::to_string));
+            calls += 1;
+            match rng.below(6) {
+                0 => _ = world.text(&format!("ZREMRANGEBYRANK z {stays} -1")),
+                1 => add(&mut world, 2000, 2000 + rng.below(1000)),
+                2 => (stays..2000).for_each(|n| _ = world.text(&format!("ZREM z m{n}"))),
+                _ => {}
+            }
+            add(&mut world, 0, stays);
+            if cursor == "0" || calls > 10_000 {
+                break;
+            }
+        }
+        assert!((0..stays).all(|n| seen.contains(&format!("m{n}"))), "seed {seed}");
+    }
+}
+
+#[test]
+fn members_of_a_sorted_set_are_drawn_evenly() {
+    for (members, count) in [(40, 7), (40, 30), (600, 20)] {
+        let mut world = World::new(1);
+        (0..members).for_each(|n| _ = world.text(&format!("ZADD z {n} {n}")));
+        let mut drawn = vec![0_u32; members];
+        let rounds = 3000;
+        for _ in 0..rounds {
+            let reply = world.text(&format!("ZRANDMEMBER z {count}"));
+            let names: BTreeSet<&str> = reply
+                .split("\r\n")
+                .filter(|word| !word.is_empty() && !word.starts_with(['*', '$']))
+                .collect();
+            assert_eq!(names.len(), count);
+            names.iter().for_each(|name| drawn[name.parse::<usize>().unwrap()] += 1);
+        }
+        let expected = f64::from(rounds) * count as f64 / members as f64;
+        // Draws without replacement vary less than those of the chi-square law by 1 - count/members; 6 deviations above the mean are once in millions.
+        let chi: f64 = drawn.iter().map(|times| (f64::from(*times) - expected).powi(2) / expected).sum();
+        let bound = members as f64 + 6.0 * (2.0 * members as f64).sqrt();
+        assert!(chi < bound, "{chi} of {members}");
     }
 }
 

@@ -114,19 +114,24 @@ impl Tree {
         self.nodes.walk(&self.table, ranks, false)
     }
 
-    /// As [`Table::scan`].
+    /// As [`Table::scan`]. A cursor names its table above bit 32: one of another table, which the set had before it was packed for a while, says
+    /// nothing about the order of this one, and begins anew.
     pub(super) fn scan<'a>(&'a self, cursor: u64, budget: usize, mut f: impl FnMut(&'a [u8], f64)) -> u64 {
-        let mut cursor = cursor;
+        let name = self.table.hash(b"") >> 33 << 32;
+        let mut place = if cursor & !u64::from(u32::MAX) == name { cursor - name } else { 0 };
         let (mut seen, mut buckets) = (0, 0);
         loop {
-            cursor = self.table.scan_bucket(cursor, |handle| {
+            place = self.table.scan_bucket(place, |handle| {
                 seen += 1;
                 let element = self.table.element(handle);
                 f(element.name(), score_of(element));
             });
             buckets += 1;
-            if cursor == 0 || seen >= budget || buckets >= budget {
-                return cursor;
+            if place == 0 {
+                return 0;
+            }
+            if seen >= budget || buckets >= budget {
+                return name | place;
             }
         }
     }
