@@ -3,6 +3,7 @@
 //! Runs of the two servers are interleaved, medians are taken over several rounds, and what counts is the server's processor time per
 //! request: it is steady where requests per second are not. The outcome is printed and written to `benches/record/`.
 
+mod freeing;
 mod limits;
 pub mod load;
 mod machine;
@@ -54,6 +55,11 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "load", what: "loading 20M keys, second by second", run: memory::steady_load },
     Scenario { name: "idle", what: "10,000 idle connections", run: memory::idle_connections },
     Scenario { name: "hits", what: "hit ratio under maxmemory, zipfian trace", run: limits::hit_ratios },
+    Scenario {
+        name: "freeing",
+        what: "a sorted set of 10M members is deleted while another client writes",
+        run: freeing::big_sorted_set,
+    },
     Scenario { name: "expiry", what: "keys that expire together", run: limits::expiry },
 ];
 
