@@ -131,19 +131,13 @@ pub fn run_all(
         }
     }
     let mut runs = Vec::new();
-    for round in 0..plan.rounds.unwrap_or(u64::MAX) {
-        if plan.rounds.is_none() && round > 0 && !interrupted.load(Ordering::Relaxed) {
-            // Rounds without end must not fill the memory.
-            runs.clear();
+    for test in &plan.tests {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
         }
-        for test in &plan.tests {
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(runs);
-            }
-            let run = engine::run(plan, test, watch, interrupted)?;
-            done(&run);
-            runs.push(run);
-        }
+        let run = engine::run(plan, test, watch, interrupted)?;
+        done(&run);
+        runs.push(run);
     }
     Ok(runs)
 }

@@ -228,12 +228,6 @@ pub struct Options {
     /// With --ramp: find the highest rate whose p99 stays within this: 1ms
     #[arg(long, value_name = "TIME", requires = "ramp", help_heading = LOAD)]
     pub max_p99: Option<String>,
-    /// Run the tests so many times [m]
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), help_heading = LOAD)]
-    pub run_count: u64,
-    /// Run the tests over and over, until Ctrl-C [v]
-    #[arg(short = 'l', long = "loop", help_heading = LOAD)]
-    pub over_and_over: bool,
     /// 0 connects anew for each request [v]
     #[arg(short = 'k', value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1), help_heading = LOAD)]
     pub keep_alive: u8,
@@ -254,22 +248,15 @@ pub struct Options {
     pub weights: Vec<u64>,
 }
 
-/// Options that are taken and change nothing: what they ask for is so in any case, or is no matter of the load.
+/// Options that are taken and change nothing: what they ask for is so in any case.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Ignored {
-    /// Decimals of valkey-benchmark's latencies.
-    #[arg(long, hide = true)]
-    precision: Option<u8>,
     /// Seeds of memtier's clients, which always differ here.
     #[arg(long, hide = true)]
     distinct_client_seed: bool,
     /// A seed from the clock: always, unless there is `--seed`.
     #[arg(long, hide = true)]
     randomize: bool,
-    #[arg(long, hide = true)]
-    hide_histogram: bool,
-    #[arg(long, hide = true)]
-    print_percentiles: Option<String>,
     #[arg(long, hide = true)]
     show_config: bool,
     /// Always so.

@@ -186,6 +186,7 @@ impl Campaign {
             all.last_ns.max(self.times.end_ns.min(clock::monotonic_ns()))
         };
         let elapsed = Duration::from_nanos(end_ns.saturating_sub(self.times.began_ns));
+        self.collector.run_mut().unsent = all.unsent;
         let client = &mut self.collector.run_mut().client;
         client.cpu = Duration::from_micros(all.cpu_us);
         client.busiest =

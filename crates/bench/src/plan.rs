@@ -43,8 +43,6 @@ pub struct Plan {
     pub tests: Vec<Test>,
     /// Writes the first so many keys of the range before the first test.
     pub populate: Option<u64>,
-    /// How often the tests run; nothing for ever.
-    pub rounds: Option<u64>,
     /// Not asked for its INFO while tests run.
     pub quiet_server: bool,
     /// What records say about all this; `workload` and the rate are filled in here, the test is not.

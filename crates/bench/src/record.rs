@@ -88,6 +88,9 @@ pub struct Run {
     pub client: Client,
     /// Ended by Ctrl-C before it was through.
     pub interrupted: bool,
+    /// Requests of an open loop that were due by the end of the run and could not be sent, all connections being busy. They are in no
+    /// histogram.
+    pub unsent: u64,
     /// Found by a search: the highest rate that kept to a bound, in requests per second.
     pub rate_found: Option<f64>,
 }
@@ -246,6 +249,7 @@ impl Run {
             samples: Vec::new(),
             client: Client::default(),
             interrupted: false,
+            unsent: 0,
             rate_found: None,
         }
     }

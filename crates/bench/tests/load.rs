@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -159,6 +160,55 @@ fn connecting_anew_for_each_request() {
     assert!(toy.state.streams.lock().unwrap().len() > 50);
 }
 
+#[test]
+fn over_a_unix_socket() {
+    let path = std::env::temp_dir().join(format!("darter-bench-{}.sock", std::process::id()));
+    let toy = Toy::start_unix(&path);
+    let run = toy.run(&format!("-s {} --ratio 1:1 -n 1000 --key-maximum 9 --verify", path.display()));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(run.unwrap().total().requests, 1000);
+}
+
+/// A server whose certificate signs itself, and that certificate in a file.
+fn tls() -> (Toy, PathBuf) {
+    let key = rcgen::generate_simple_self_signed(["localhost".to_string(), "127.0.0.1".to_string()]).unwrap();
+    let path = std::env::temp_dir().join(format!("darter-bench-{:?}.pem", std::thread::current().id()));
+    std::fs::write(&path, key.cert.pem()).unwrap();
+    let private = rustls::pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![key.cert.der().clone()], private)
+        .unwrap();
+    (Toy::start_tls(Arc::new(config)), path)
+}
+
+#[test]
+fn over_tls() {
+    let (toy, path) = tls();
+    let options = "--tls --ratio 1:1 -n 500 -c 3 -P 4 --key-maximum 9 -d 1-90000 --verify";
+    let run = toy.run(&format!("{options} --cacert {}", path.display()));
+    let insecure = toy.run(&format!("{options} --insecure --sni other.example"));
+    let other = toy.run(&format!("{options} --sni other.example --cacert {}", path.display()));
+    std::fs::remove_file(&path).unwrap();
+    let run = run.unwrap();
+    assert!(run.total().requests == 500 && !run.failed(), "{:?}", run.errors);
+    assert_eq!(insecure.unwrap().total().requests, 500);
+    let fault = other.unwrap_err().to_string();
+    assert!(fault.contains("certificate") && fault.contains("--sni"), "{fault}");
+}
+
+#[test]
+fn what_is_due_and_never_sent_is_told() {
+    let stall = Some((Duration::from_millis(200), Duration::from_millis(900)));
+    let toy = Toy::start(Habits { stall, ..Habits::default() });
+    let run = toy.run("--ratio 1:0 --qps 1000 --test-time 500ms -c 2").unwrap();
+    assert!((200..=320).contains(&run.unsent), "{}", run.unsent);
+    assert_eq!(run.unsent + run.total().requests, 500);
+}
+
 /// `[[first, last, [host, port]], ...]`.
 fn slots(ranges: &[(u16, u16, u16)]) -> String {
     let mut text = format!("*{}\r\n", ranges.len());
@@ -232,7 +282,7 @@ fn moved_slots_are_followed() {
 #[test]
 fn an_interruption_shows_what_was_measured() {
     let toy = Toy::start(Habits::default());
-    let plan = toy.plan("--ratio 1:1 --qps 1000 -l");
+    let plan = toy.plan("--ratio 1:1 --qps 1000 --test-time 1h");
     let interrupted = std::sync::atomic::AtomicBool::new(false);
     let runs = std::thread::scope(|scope| {
         let runs =

@@ -117,7 +117,6 @@ impl Options {
             context,
             tests,
             populate,
-            rounds: if self.over_and_over { None } else { Some(self.run_count) },
             quiet_server: self.no_info,
             setup,
         })

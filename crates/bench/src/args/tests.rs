@@ -67,9 +67,7 @@ fn memtier_counts_per_thread_and_client() {
     assert_eq!((plan.connections, plan.threads, plan.pipeline, plan.requests), (10, 2, 10, Some(1000)));
     assert!(plan.login.resp3 && plan.context.key_prefix == b"memtier-");
     assert_eq!((plan.login.user.as_deref(), plan.login.password.as_deref()), (Some("me"), Some("secret")));
-    self::plan(
-        "--dialect memtier --hide-histogram --distinct-client-seed --print-percentiles 50,99 --randomize",
-    );
+    self::plan("--dialect memtier --distinct-client-seed --randomize");
     let line = "--dialect memtier --command='SET __key__ __data__' --command-ratio=3 --command='GET __key__' --data-size-range=5-9 --test-time=7";
     let plan = self::plan(line);
     assert_eq!((plan.requests, plan.duration), (None, Some(Duration::from_secs(7))));

@@ -241,6 +241,7 @@ impl Thread {
                 Some(_) => self.list(link),
             }
         }
+        let mut closed = false;
         loop {
             self.now_ns = clock::monotonic_ns();
             recorder.turn(self.now_ns);
@@ -251,7 +252,9 @@ impl Thread {
                 self.rebind();
             }
             let stopping = self.is_stopping();
-            if self.schedule.is_some() && !stopping {
+            if self.schedule.is_some() && !closed {
+                // Once more at the end: what was due before it.
+                closed = stopping;
                 self.send_due()?;
             }
             let over = if self.schedule.is_some() { stopping } else { stopping || self.live == 0 };
@@ -338,7 +341,11 @@ impl Thread {
 
     /// Open loop: sends what is due, on the connections that have room, in turn.
     fn send_due(&mut self) -> Result<()> {
-        while self.next_ns <= self.now_ns && self.has_more() {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let until_ns = self.now_ns.min(self.times.end_ns.saturating_sub(1));
+        while self.next_ns <= until_ns && self.has_more() {
             let Some(index) = self.free.pop_front() else { return Ok(()) };
             let mut out = self.reactor.buffer();
             let link = &mut self.links[index];

@@ -181,6 +181,13 @@ fn notes(run: &Run) -> String {
             grouped(rate as u64)
         );
     }
+    if run.unsent > 0 {
+        let unsent = grouped(run.unsent);
+        let _ = writeln!(
+            text,
+            "unsent   {unsent} requests were due and could not be sent: the server is slower than the rate"
+        );
+    }
     for (error, count) in &run.errors {
         let _ = writeln!(text, "error    {} x {error}", grouped(*count));
     }

@@ -107,6 +107,10 @@ fn warnings(runs: &[Run]) -> String {
         if run.interrupted {
             warnings.push(format!("{which}: interrupted; these are the figures so far."));
         }
+        if run.unsent > 0 {
+            let unsent = grouped(run.unsent);
+            warnings.push(format!("{which}: {unsent} requests were due and could not be sent, because the server is slower than the rate."));
+        }
         for (text, count) in &run.errors {
             warnings.push(format!("{which}: {} x {text}", grouped(*count)));
         }

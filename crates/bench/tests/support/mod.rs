@@ -62,18 +62,34 @@ impl Toy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(State { habits: Mutex::new(habits), ..State::default() });
-        let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for socket in listener.incoming() {
-                let Ok(socket) = socket else { return };
-                let state = Arc::clone(&shared);
-                let stream = Arc::new(Mutex::new(Vec::new()));
-                state.streams.lock().unwrap().push(Arc::clone(&stream));
-                // A client that has gone is no news.
-                std::thread::spawn(move || drop(serve(socket, &state, &stream)));
-            }
+        let sockets = std::iter::from_fn(move || Some(listener.accept().map(|(socket, _)| socket)));
+        accept(sockets, &state, |socket| {
+            socket.set_nodelay(true).unwrap();
+            socket
         });
         Toy { port, state }
+    }
+
+    /// As [`Toy::start`], for TLS.
+    pub fn start_tls(config: Arc<rustls::ServerConfig>) -> Toy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State::default());
+        let sockets = std::iter::from_fn(move || Some(listener.accept().map(|(socket, _)| socket)));
+        accept(sockets, &state, move |socket: TcpStream| {
+            let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            rustls::StreamOwned::new(connection, socket)
+        });
+        Toy { port, state }
+    }
+
+    /// As [`Toy::start`], at a Unix socket; there is no port.
+    pub fn start_unix(path: &std::path::Path) -> Toy {
+        let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+        let state = Arc::new(State::default());
+        let sockets = std::iter::from_fn(move || Some(listener.accept().map(|(socket, _)| socket)));
+        accept(sockets, &state, |socket| socket);
+        Toy { port: 0, state }
     }
 
     /// A plan for this server from options as on the command line.
@@ -106,8 +122,26 @@ impl Toy {
     }
 }
 
-fn serve(mut socket: TcpStream, state: &State, stream: &Mutex<Vec<u8>>) -> std::io::Result<()> {
-    socket.set_nodelay(true)?;
+/// Accepts connections for ever, wrapped by `wrap`.
+fn accept<S: Read + Write + Send + 'static, T: Send + 'static>(
+    sockets: impl Iterator<Item = std::io::Result<T>> + Send + 'static,
+    state: &Arc<State>,
+    wrap: impl Fn(T) -> S + Send + 'static,
+) {
+    let state = Arc::clone(state);
+    std::thread::spawn(move || {
+        for socket in sockets {
+            let Ok(socket) = socket else { return };
+            let (state, socket) = (Arc::clone(&state), wrap(socket));
+            let stream = Arc::new(Mutex::new(Vec::new()));
+            state.streams.lock().unwrap().push(Arc::clone(&stream));
+            // A client that has gone is no news.
+            std::thread::spawn(move || drop(serve(socket, &state, &stream)));
+        }
+    });
+}
+
+fn serve<S: Read + Write>(mut socket: S, state: &State, stream: &Mutex<Vec<u8>>) -> std::io::Result<()> {
     let mut input = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     let mut served = 0;
@@ -210,7 +244,7 @@ fn answer(name: &str, words: &[Vec<u8>], state: &State, habits: &Habits, replies
 
 /// The first command of `bytes`, inline or not, and its length.
 fn command(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
-    let line = |from: usize| bytes[from..].windows(2).position(|two| two == b"\r\n").map(|at| from + at);
+    let line = |from: usize| bytes.get(from..)?.windows(2).position(|two| two == b"\r\n").map(|at| from + at);
     let end = line(0)?;
     let text = std::str::from_utf8(&bytes[..end]).unwrap();
     let Some(count) = text.strip_prefix('*') else {
