@@ -617,4 +617,4 @@ fn decode_integer(data: &[u8]) -> i64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -354,3 +354,16 @@ pub(super) fn is(item: Item<'_>, wanted: &Element<'_>) -> bool {
         Item::Big(big) => wanted.piece() == Piece::Bytes(big.as_ref()),
     }
 }
+
+#[cfg(test)]
+impl Block {
+    pub(super) fn check(&self) {
+        if self.alone {
+            assert_eq!((self.count, self.store.len()), (1, self.end as usize));
+        } else {
+            assert!(self.count > 0);
+            assert_eq!(self.count(), self.packed().count() as u64);
+            assert_eq!(self.peer_bytes(), peer_bytes(self.packed()));
+        }
+    }
+}

@@ -223,3 +223,18 @@ fn position<T>(items: impl Iterator<Item = T>, weight: impl Fn(T) -> u64, left: 
     }
     None
 }
+
+#[cfg(test)]
+impl Blocks {
+    /// Checks the counts and that no block is empty.
+    pub(super) fn check(&self) {
+        assert!(self.groups.iter().all(|group| (1..=GROUP_BLOCKS_MAX).contains(&group.blocks.len())));
+        for group in &self.groups {
+            assert_eq!(group.elements, group.blocks.iter().map(Block::count).sum());
+            group.blocks.iter().for_each(Block::check);
+        }
+        let blocks = || self.groups.iter().flat_map(|group| &group.blocks);
+        assert_eq!((self.len, self.elements), (blocks().count(), blocks().map(Block::count).sum()));
+        assert_eq!(self.bytes, blocks().map(Block::bytes).sum());
+    }
+}

@@ -321,3 +321,10 @@ fn visit_block(
     }
     ControlFlow::Continue(())
 }
+
+#[cfg(test)]
+impl Chain {
+    pub(super) fn check(&self) {
+        self.blocks.check();
+    }
+}
