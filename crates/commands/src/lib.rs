@@ -19,6 +19,7 @@ pub mod keyspace;
 pub mod list;
 #[cfg(test)]
 mod replay_tests;
+pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod string;
@@ -41,6 +42,7 @@ pub const FAMILIES: &[&[Command<Plan>]] = &[
     stream::ROWS,
     list::ROWS,
     list::blocking::ROWS,
+    set::ROWS,
     sorted_set::ROWS,
     sorted_set::blocking::ROWS,
 ];

@@ -41,6 +41,11 @@ impl ShardData {
         }
     }
 
+    /// What all values of the process share.
+    pub fn storage(&self) -> Storage {
+        self.storage
+    }
+
     /// Database `db` of this shard, made on first use.
     #[inline]
     pub fn keyspace(&mut self, db: u16) -> &mut Keyspace {
@@ -57,6 +62,12 @@ impl ShardData {
     #[inline]
     pub fn existing(&mut self, db: u16) -> Option<&mut Keyspace> {
         self.databases[usize::from(db)].as_deref_mut()
+    }
+
+    /// The same, to be read.
+    #[inline]
+    pub fn peek(&self, db: u16) -> Option<&Keyspace> {
+        self.databases[usize::from(db)].as_deref()
     }
 
     /// Every database in use with its number.

@@ -6,7 +6,7 @@ use command::{CommandError, Effect, Record};
 use resp::Args;
 use stdx::hash::Seed;
 use stdx::rng::Rng;
-use types::{Slot, Type, View};
+use types::{Slot, Storage, Type, View};
 
 use crate::ShardId;
 use crate::access::{self, Access};
@@ -261,6 +261,28 @@ impl<'a> Exec<'a> {
     #[inline]
     pub fn find_view(&mut self, key: Key<'_>, wanted: Type) -> Result<Option<View<'_>>, CommandError> {
         of_type(self.find(key), wanted)
+    }
+
+    /// The entry of `key` as it is, expired or not, to be read together with those of other keys: after [`Self::view`] or the like has looked
+    /// at each of them. Leaves no trace.
+    pub fn glance(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        let data = match &self.held {
+            Held::One(held, data) if *held == key.shard => data,
+            Held::Several(entered) => entered.peek(key.shard),
+            _ => panic!("shard {} was not entered for this command", key.shard),
+        };
+        data.peek(self.db)?.find(key)
+    }
+
+    /// What all values share: for one that is made before it gets a key. At least one shard must have been entered.
+    pub fn storage(&self) -> Storage {
+        match &self.held {
+            Held::One(_, data) => data.storage(),
+            Held::Several(entered) => {
+                entered.peek(entered.ids().next().expect("a shard was entered")).storage()
+            }
+            Held::None => panic!("no shard was entered for this command"),
+        }
     }
 
     /// The collection at `key`, to be changed; None if there is no such key, an error if it holds another type. Whoever changes it calls

@@ -11,6 +11,7 @@ pub mod hyperloglog;
 mod limits;
 pub mod list;
 pub mod packed;
+pub mod set;
 mod slot;
 pub mod stream;
 pub mod table;

@@ -211,6 +211,14 @@ impl<'a, D> Entered<'a, D> {
         unsafe { &mut *self.shards[usize::from(id)].data.0.ptr() }
     }
 
+    /// The data of an entered shard, to be read together with those of others. Panics if it was not entered: our own bug.
+    #[inline]
+    pub fn peek(&self, id: ShardId) -> &D {
+        assert!(self.contains(id), "shard {id} was not entered for this visit");
+        // SAFETY: the shard is held for this visit (`new`), and `&self` excludes references that may change it.
+        unsafe { &*self.shards[usize::from(id)].data.0.ptr() }
+    }
+
     /// Whether a shard was entered.
     #[inline]
     pub fn contains(&self, id: ShardId) -> bool {
