@@ -37,6 +37,9 @@ pub struct OutputArgs {
     /// The summaries, in a file as well [m]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub out_file: Option<PathBuf>,
+    /// Understood and not needed: latencies have three digits [v]
+    #[arg(long, value_name = "DIGITS", hide = true)]
+    pub precision: Option<u32>,
     /// Understood and not needed: distributions are in --json and --html [m]
     #[arg(long, hide = true)]
     pub hide_histogram: bool,
