@@ -15,8 +15,8 @@ use shard::plan::Plan;
 
 use add::{xadd, xdel, xlen, xsetid};
 use claim::{xautoclaim, xclaim, xpending};
-use read::{xrange, xread, xrevrange};
-use read_group::{xack, xreadgroup};
+use read::{XREAD, xrange, xrevrange};
+use read_group::{XREADGROUP, xack};
 use trim::xtrim;
 
 /// Every command of the family.
@@ -427,7 +427,7 @@ pub const ROWS: &[Command<Plan>] = &[
             tips: &[],
             syntax: "[COUNT=count:integer] [BLOCK=milliseconds:integer] STREAMS=streams{key:key#0* id:string*}",
         },
-        run: Plan::Keys(xread),
+        run: Plan::Blocking(&XREAD),
         subcommands: &[],
     },
     Command {
@@ -449,7 +449,7 @@ pub const ROWS: &[Command<Plan>] = &[
             tips: &[],
             syntax: "GROUP=group-block{group:string consumer:string} [COUNT=count:integer] [BLOCK=milliseconds:integer] [NOACK=noack!] STREAMS=streams{key:key#0* id:string*}",
         },
-        run: Plan::Keys(xreadgroup),
+        run: Plan::Blocking(&XREADGROUP),
         subcommands: &[],
     },
     Command {

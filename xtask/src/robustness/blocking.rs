@@ -312,6 +312,86 @@ pub fn ways_to_appear(program: &Program) -> Result<()> {
     Ok(())
 }
 
+/// One stream of a reply with one entry of one field.
+fn entry(key: &str, id: &str) -> String {
+    format!("1) 1) \"{key}\"\n   2) 1) 1) \"{id}\"\n         2) 1) \"f\"\n            2) \"v\"")
+}
+
+/// Readers of streams, all of whom get what comes; consumers of a group, one of whom gets it; what ends their wait.
+pub fn streams(program: &Program) -> Result<()> {
+    let server = start(program)?;
+    let mut boss = server.client()?;
+    let add = |boss: &mut Client, key: &str, id: &str| boss.call(&["XADD", key, id, "f", "v"]);
+    add(&mut boss, "s", "1-1")?;
+    let mut readers =
+        waiters(&server, &mut boss, 20, &["XREAD", "BLOCK", "0", "STREAMS", "s", "t", "$", "$"])?;
+    let mut late = waiters(&server, &mut boss, 1, &["XREAD", "BLOCK", "0", "STREAMS", "s", "5-5"])?;
+    let mut plus = waiters(&server, &mut boss, 1, &["XREAD", "BLOCK", "0", "STREAMS", "u", "+"])?;
+    add(&mut boss, "s", "2-1")?;
+    for reader in &mut readers {
+        expect(reader.receive()?, &entry("s", "2-1"))?;
+    }
+    // What is not behind the id that was asked for serves nobody, even in a stream that begins again.
+    boss.call(&["DEL", "s"])?;
+    add(&mut boss, "s", "5-5")?;
+    until_blocked(&mut boss, 2)?;
+    add(&mut boss, "s", "5-6")?;
+    expect(late[0].receive()?, &entry("s", "5-6"))?;
+    add(&mut boss, "u", "1-1")?;
+    expect(plus[0].receive()?, &entry("u", "1-1"))?;
+    // Two streams in one transaction come in one reply.
+    let mut both = waiters(&server, &mut boss, 1, &["XREAD", "BLOCK", "0", "STREAMS", "a", "b", "$", "$"])?;
+    for words in [&["MULTI"][..], &["XADD", "b", "1-1", "f", "v"], &["XADD", "a", "1-1", "f", "v"], &["EXEC"]]
+    {
+        boss.call(words)?;
+    }
+    let Value::Array(found) = both[0].receive()? else { return Err("no array".into()) };
+    expect(Value::Integer(found.len() as i64), "(integer) 2")?;
+    boss.call(&["FLUSHALL"])?;
+    groups(&server, &mut boss)
+}
+
+fn groups(server: &Server, boss: &mut Client) -> Result<()> {
+    const GROUP: [&str; 6] = ["XGROUP", "CREATE", "g", "group", "$", "MKSTREAM"];
+    boss.call(&GROUP)?;
+    let mut clients = Vec::new();
+    for n in 0..10 {
+        let consumer = format!("consumer {n}");
+        let words = ["XREADGROUP", "GROUP", "group", &consumer, "BLOCK", "0", "STREAMS", "g", ">"];
+        clients.extend(waiters(server, boss, 1, &words)?);
+    }
+    expect(Value::Integer(figure(boss, "total_blocking_keys_on_nokey")? as i64), "(integer) 1")?;
+    for (n, client) in clients.iter_mut().enumerate() {
+        let id = format!("{}-0", n + 1);
+        boss.call(&["XADD", "g", &id, "f", "v"])?;
+        expect(client.receive()?, &entry("g", &id))?;
+    }
+    until_blocked(boss, 0)?;
+    // The stream or its group goes, or becomes something else.
+    for (ways, error) in [
+        (&[&["DEL", "g"][..]][..], "NOGROUP"),
+        (&[&["SET", "g", "text"], &["DEL", "g"]], "WRONGTYPE"),
+        (&[&["XGROUP", "DESTROY", "g", "group"], &["DEL", "g"]], "NOGROUP"),
+        (&[&["FLUSHALL"]], "NOGROUP"),
+        (&[&["RENAME", "g", "h"], &["DEL", "h"]], "NOGROUP"),
+        (&[&["PEXPIRE", "g", "5"]], "NOGROUP"),
+    ] {
+        boss.call(&["DEL", "g"])?;
+        boss.call(&GROUP)?;
+        let words = ["XREADGROUP", "GROUP", "group", "c", "BLOCK", "0", "STREAMS", "g", ">"];
+        let mut clients = waiters(server, boss, 2, &words)?;
+        for way in ways {
+            boss.call(way)?;
+        }
+        for client in &mut clients {
+            let reply = client.receive().map_err(|problem| format!("{ways:?}: {problem}"))?;
+            expect_error(&reply, error).map_err(|problem| format!("{ways:?}: {problem}"))?;
+        }
+    }
+    until_blocked(boss, 0)?;
+    expect(Value::Integer(figure(boss, "total_blocking_keys_on_nokey")? as i64), "(integer) 0")
+}
+
 /// What 10,000 clients that wait may cost a server that does nothing else, in a second: as much as its idle turns cost without them, and this.
 const CPU_MAX: Duration = Duration::from_millis(30);
 

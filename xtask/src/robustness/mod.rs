@@ -87,6 +87,7 @@ const STARTS: &[Start] = &[
     ("blocking: clients that go take nothing with them", blocking::disconnects),
     ("blocking: timeouts, UNBLOCK, other types, no replies wanted", blocking::ends),
     ("blocking: every way by which a key appears", blocking::ways_to_appear),
+    ("blocking: streams and their groups", blocking::streams),
     ("blocking: 10,000 clients wait", blocking::ten_thousand),
     ("blocking: every element is popped once (seeded)", blocking::storm),
 ];

@@ -3,13 +3,15 @@
 //! HOT: entries go from their blocks into the reply; a walk upwards allocates nothing.
 
 use command::{CommandError, Effect};
-use resp::{Args, Reply};
+use resp::{Args, OwnedArgs, Reply};
 use shard::exec::Exec;
+use shard::plan::{Attempted, Blocking, Wait};
 use stdx::num::parse_i64;
 use types::Type;
 use types::stream::{Entry, Id, Item, Stream};
 
 use super::ids::{self, reply_id};
+use crate::blocking::has;
 
 /// `XRANGE key start end [COUNT count]`
 pub(super) fn xrange(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
@@ -151,6 +153,22 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// There is nothing: a wait if one was asked for, else null.
+    pub(super) fn wait_or_null(
+        &self,
+        now_ms: u64,
+        effect: Effect,
+        words: Option<OwnedArgs>,
+        reply: &mut Reply,
+    ) -> Attempted {
+        let Some(block_ms) = self.block_ms else {
+            reply.null_array();
+            return Attempted::Done(effect);
+        };
+        let until_ms = (block_ms > 0).then(|| now_ms + block_ms);
+        Attempted::Wait(Wait { effect, until_ms, words })
+    }
+
     /// The words of each key and its id.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let streams = self.streams;
@@ -178,23 +196,48 @@ fn timeout(word: &[u8], now_ms: u64) -> Result<u64, CommandError> {
     Ok(ms)
 }
 
+/// XREAD, which waits if asked to.
+pub(super) const XREAD: Blocking =
+    Blocking { attempt: xread, wants: Type::Stream, on_nokey: false, whole: false, null: Reply::null_array };
+
 /// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]`
-pub(super) fn xread(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
+fn xread(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Attempted, CommandError> {
     let options = Options::parse(args, cx.now_ms, false)?;
-    if !read(cx, args, &options, reply)? {
-        reply.null_array();
+    if read(cx, args, &options, reply)? {
+        return Ok(Attempted::Done(Effect::None));
     }
-    Ok(Effect::None)
+    let words = if cx.retrying { None } else { with_ids(cx, args, &options)? };
+    Ok(options.wait_or_null(cx.now_ms, Effect::None, words, reply))
 }
 
-/// Replies with what is new in the streams; false, and nothing is written, if there is nothing.
-pub(super) fn read(
+/// The same words with ids instead of `$` and `+`, which mean the end as it is now; none if there are no such words.
+fn with_ids(
+    cx: &mut Exec<'_>,
+    args: Args<'_>,
+    options: &Options<'_>,
+) -> Result<Option<OwnedArgs>, CommandError> {
+    if !options.pairs().any(|(_, id)| matches!(&args[id], b"$" | b"+")) {
+        return Ok(None);
+    }
+    let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
+    for (key, id) in options.pairs() {
+        let stream = cx.find_view(cx.key(args, key), Type::Stream)?.map(Stream::new);
+        let Id { ms, seq } = behind(stream, &args[id])?;
+        words[id] = format!("{ms}-{seq}").into_bytes();
+    }
+    Ok(Some(OwnedArgs::from_words(words)))
+}
+
+/// Replies with what is new in the streams; false, and nothing is written, if there is nothing. Tried again, it passes over streams for which
+/// nothing has come.
+fn read(
     cx: &mut Exec<'_>,
     args: Args<'_>,
     options: &Options<'_>,
     reply: &mut Reply,
 ) -> Result<bool, CommandError> {
-    for (key, id) in options.pairs() {
+    let checked = if cx.retrying { None } else { Some(options.pairs()) };
+    for (key, id) in checked.into_iter().flatten() {
         let found = cx.view(cx.key(args, key), Type::Stream)?.map(Stream::new);
         behind(found, &args[id])?;
     }
@@ -205,6 +248,9 @@ pub(super) fn read(
     let mut streams = 0;
     for (at, id) in options.pairs() {
         let key = cx.key(args, at);
+        if !has(cx, key, Type::Stream)? {
+            continue;
+        }
         let Some(stream) = cx.find_view(key, Type::Stream)?.map(Stream::new) else { continue };
         let Some(start) = behind(Some(stream), &args[id])?.next() else { continue };
         let mut entries = stream.range(start, Id::MAX, false).peekable();

@@ -3,6 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Proto, Reply};
 use shard::exec::Exec;
+use shard::plan::{Attempted, Blocking};
 use types::Type;
 use types::stream::{Id, Stream, StreamMut};
 
@@ -41,22 +42,28 @@ fn behind(word: &[u8]) -> Result<Behind, CommandError> {
     }
 }
 
+/// XREADGROUP, which waits if asked to, and fails when its stream or group goes meanwhile.
+pub(super) const XREADGROUP: Blocking = Blocking {
+    attempt: xreadgroup,
+    wants: Type::Stream,
+    on_nokey: true,
+    whole: false,
+    null: Reply::null_array,
+};
+
 /// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]`
-pub(super) fn xreadgroup(
-    cx: &mut Exec<'_>,
-    args: Args<'_>,
-    reply: &mut Reply,
-) -> Result<Effect, CommandError> {
+fn xreadgroup(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Attempted, CommandError> {
     let options = Options::parse(args, cx.now_ms, true)?;
     let (served, effect) = read_group(cx, args, &options, reply)?;
-    if !served {
-        reply.null_array();
+    if served {
+        return Ok(Attempted::Done(effect));
     }
-    Ok(effect)
+    Ok(options.wait_or_null(cx.now_ms, effect, None, reply))
 }
 
-/// Replies with what there is for the consumer; false, and nothing is written, if there is nothing. Its consumer is made all the same.
-pub(super) fn read_group(
+/// Replies with what there is for the consumer; false, and nothing is written, if there is nothing. Its consumer is made all the same. Tried
+/// again, it passes over streams whose shards are not held.
+fn read_group(
     cx: &mut Exec<'_>,
     args: Args<'_>,
     options: &Options<'_>,
@@ -65,6 +72,9 @@ pub(super) fn read_group(
     let (group, consumer) = options.group.ok_or(NO_GROUP_NAMED)?;
     for (at, id) in options.pairs() {
         let key = cx.key(args, at);
+        if !cx.holds(key) {
+            continue;
+        }
         let stream = cx.view(key, Type::Stream)?.map(Stream::new);
         if stream.is_none_or(|stream| stream.group(group).is_none()) {
             let (key, group) = (quoted(key.bytes), quoted(group));
@@ -80,6 +90,9 @@ pub(super) fn read_group(
     let mut streams = 0;
     for (at, id) in options.pairs() {
         let (key, now_ms) = (cx.key(args, at), cx.now_ms as i64);
+        if !cx.holds(key) {
+            continue;
+        }
         let Some(mut slot) = cx.slot(key, Type::Stream)? else { continue };
         let before = reply.mark();
         if !resp3 {
