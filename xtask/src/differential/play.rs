@@ -123,6 +123,7 @@ fn seen(reply: Value, rule: Rule) -> Value {
             Value::Array(masked.collect())
         }
         (Rule::Random, reply @ Value::Bulk(_)) => type_of(&reply),
+        (Rule::Timeless, reply) => timeless(reply),
         (Rule::Within(by), Value::Integer(n)) if n >= 0 => Value::Double(format!("{n}~{by}")),
         (Rule::Within(_), Value::Array(items)) => {
             Value::Array(items.into_iter().map(|item| seen(item, rule)).collect())
@@ -133,6 +134,43 @@ fn seen(reply: Value, rule: Rule) -> Value {
             Value::Map(pairs)
         }
         (_, reply) => reply,
+    }
+}
+
+/// What XPENDING and XINFO tell without times and ages: those behind these names, and the one in what they tell of a pending entry (its id, perhaps
+/// its consumer, when or how long ago it was delivered, how often). That there is no time (-1) is seen.
+fn timeless(value: Value) -> Value {
+    const HIDDEN: &[&str] = &["idle", "inactive", "seen-time", "active-time", "radix-tree-nodes"];
+    let hide = |value: Value| match value {
+        Value::Integer(0..) => Value::Masked("a time"),
+        other => other,
+    };
+    let is_hidden = |name: &Value| HIDDEN.contains(&name.text().as_str());
+    match value {
+        Value::Array(items) => {
+            let time_at = match &items[..] {
+                [Value::Bulk(_), Value::Bulk(_), Value::Integer(_), Value::Integer(_)] => Some(2),
+                [Value::Bulk(_), Value::Integer(_), Value::Integer(_)] => Some(1),
+                _ => None,
+            };
+            let mut behind = false;
+            let seen = items.into_iter().enumerate().map(|(at, item)| {
+                let hidden = behind || Some(at) == time_at;
+                behind = matches!(item, Value::Bulk(_)) && is_hidden(&item);
+                if hidden { hide(item) } else { timeless(item) }
+            });
+            Value::Array(seen.collect())
+        }
+        Value::Map(pairs) => Value::Map(
+            pairs
+                .into_iter()
+                .map(|(name, value)| {
+                    let value = if is_hidden(&name) { hide(value) } else { timeless(value) };
+                    (name, value)
+                })
+                .collect(),
+        ),
+        other => other,
     }
 }
 
@@ -250,7 +288,10 @@ fn value(client: &mut Client, kind: &Value, key: &[u8]) -> Result<Value> {
         "set" => sorted(client.call(&[b"SMEMBERS".as_slice(), key])?),
         "zset" => client.call(&[b"ZRANGE".as_slice(), key, b"0", b"-1", b"WITHSCORES"])?,
         "hash" => sorted_pairs(&client.call(&[b"HGETALL".as_slice(), key])?),
-        "stream" => return client.call(&[b"XRANGE".as_slice(), key, b"-", b"+"]),
+        "stream" => {
+            let all = [b"XINFO".as_slice(), b"STREAM", key, b"FULL", b"COUNT", b"0"];
+            return Ok(timeless(client.call(&all)?));
+        }
         // A result of INCRBYFLOAT that is an integer is kept as one (docs/differences.md).
         _ => return client.call(&[b"GET".as_slice(), key]),
     };

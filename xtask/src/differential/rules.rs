@@ -19,6 +19,8 @@ pub enum Rule {
     Pairs,
     /// Elements by chance: as many of them, each of the same type.
     Random,
+    /// Times, ages, and how a server keeps a stream are hidden.
+    Timeless,
     /// A key that exists on the server that gave it; nil on both or on neither.
     Member,
     /// Not drawn.
@@ -95,6 +97,12 @@ const RULES: &[(&str, Rule)] = &[
     ("dump", Rule::Never),
     ("restore", Rule::Never),
     ("object help", Rule::Never),
+    ("xgroup help", Rule::Never),
+    ("xinfo help", Rule::Never),
+    // When consumers were seen and entries delivered; the reference's radix tree.
+    ("xpending", Rule::Timeless),
+    ("xinfo stream", Rule::Timeless),
+    ("xinfo consumers", Rule::Timeless),
     // Need values of other types than those that are drawn.
     ("sort", Rule::Never),
     ("sort_ro", Rule::Never),
