@@ -146,13 +146,73 @@ const HASHES: [&str; 34] = [
     "HLEN K",
 ];
 
+/// Shapes of streams; `G` is a group, `U` a consumer.
+const STREAMS: [&str; 43] = [
+    "XADD K * a I b V",
+    "XADD K * a I b V",
+    "XADD K * a I b V",
+    "XADD K * f V",
+    "XADD K NOMKSTREAM * a I b I",
+    "XADD K MAXLEN 20 * a I b V",
+    "XADD K MAXLEN ~ 120 * a I b V",
+    "XADD K MAXLEN ~ 0 LIMIT 200 * a I b V",
+    "XADD K MINID ~ T * a I b V",
+    "XADD K MINID T * a I b V",
+    "XADD K T-* a I b V",
+    "XADD K T a I b V",
+    "XTRIM K MAXLEN ~ 150",
+    "XTRIM K MAXLEN I",
+    "XTRIM K MINID ~ T",
+    "XDEL K T T-1 T",
+    "XSETID K T",
+    "XGROUP CREATE K G 0 MKSTREAM",
+    "XGROUP CREATE K G $",
+    "XGROUP SETID K G T ENTRIESREAD 7",
+    "XGROUP SETID K G 0",
+    "XGROUP CREATECONSUMER K G U",
+    "XGROUP DELCONSUMER K G U",
+    "XGROUP DESTROY K G",
+    "XREADGROUP GROUP G U STREAMS K >",
+    "XREADGROUP GROUP G U COUNT 3 STREAMS K >",
+    "XREADGROUP GROUP G U COUNT 3 STREAMS K >",
+    "XREADGROUP GROUP G U COUNT 2 NOACK STREAMS K >",
+    "XREADGROUP GROUP G U COUNT 3 STREAMS K 0",
+    "XREADGROUP GROUP G U STREAMS K T",
+    "XREADGROUP GROUP G U COUNT 3 STREAMS K K > 0",
+    "XACK K G T T-1 T",
+    "XCLAIM K G U 0 T T-1 T",
+    "XCLAIM K G U 10 T T-1 T JUSTID",
+    "XCLAIM K G U 0 T T FORCE",
+    "XCLAIM K G U 0 T IDLE I RETRYCOUNT I LASTID T",
+    "XAUTOCLAIM K G U 0 0 COUNT 5",
+    "XAUTOCLAIM K G U 30 T COUNT 5 JUSTID",
+    "COPY K K REPLACE",
+    "RENAME K K",
+    "DEL K",
+    "XRANGE K - +",
+    "XPENDING K G",
+];
+
 fn words(rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
-    let mut shape = *if rng.one_in(3) { rng.pick(&HASHES) } else { rng.pick(SHAPES) }.unwrap();
+    let mut shape = match rng.below(6) {
+        0 | 1 => *rng.pick(&HASHES).unwrap(),
+        2 => *rng.pick(&STREAMS).unwrap(),
+        _ => *rng.pick(SHAPES).unwrap(),
+    };
     while shape == "FLUSHDB" && !rng.one_in(20) {
         shape = rng.pick(SHAPES).unwrap();
     }
+    filled(shape, rng, now_ms)
+}
+
+/// The words of a shape.
+fn filled(shape: &str, rng: &mut Rng, now_ms: u64) -> Vec<Vec<u8>> {
     let mut word = |word: &str| -> Vec<u8> {
         match word {
+            "G" => format!("g{}", rng.below(2)).into_bytes(),
+            "U" => format!("c{}", rng.below(3)).into_bytes(),
+            "T-*" => format!("{}-*", now_ms + rng.below(5)).into_bytes(),
+            "T-1" => format!("{}-1", now_ms - rng.below(400)).into_bytes(),
             "K" => rng.pick(&KEYS).unwrap().as_bytes().to_vec(),
             "V" => rng.pick(&VALUES).unwrap().as_bytes().to_vec(),
             "I" => (1 + rng.below(200)).to_string().into_bytes(),
@@ -197,6 +257,39 @@ fn replaying_the_effects_gives_the_same_data() {
             assert_ne!(reply[0], b'-', "seed {seed}: {words:?} was refused");
         }
         replayed.now_ms = world.now_ms;
+        assert_eq!(replayed.contents(), world.contents(), "seed {seed}");
+    }
+}
+
+/// What the journal gets of streams may be replayed at another time.
+#[test]
+fn streams_are_the_same_whenever_they_are_replayed() {
+    for seed in 1..=30 {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(1);
+        let mut journal: Vec<Record> = Vec::new();
+        for _ in 0..1_500 {
+            world.now_ms += rng.below(5);
+            let shape = rng.pick(&STREAMS).unwrap();
+            if matches!(*shape, "DEL K" | "XGROUP DESTROY K G" | "XTRIM K MAXLEN I") && !rng.one_in(10) {
+                continue;
+            }
+            let mut words = filled(shape, &mut rng, world.now_ms);
+            let keys = [b"a", b"b"];
+            words.iter_mut().zip(shape.split(' ')).filter(|(_, of)| *of == "K").for_each(|(word, _)| {
+                *word = rng.pick(&keys).unwrap().to_vec();
+            });
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let effect = world.run(&words).effect;
+            journal.extend(records(&words, effect));
+        }
+        let mut replayed = World::new(1);
+        (replayed.journaling, replayed.now_ms) = (false, world.now_ms);
+        for record in &journal {
+            let words: Vec<&[u8]> = record.iter().map(Vec::as_slice).collect();
+            let reply = replayed.run(&words).bytes;
+            assert_ne!(reply[0], b'-', "seed {seed}: {words:?} was refused");
+        }
         assert_eq!(replayed.contents(), world.contents(), "seed {seed}");
     }
 }

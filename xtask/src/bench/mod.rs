@@ -10,6 +10,7 @@ mod machine;
 mod memory;
 pub mod process;
 mod speed;
+mod types_stream;
 
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,7 @@ const SCENARIOS: &[Scenario] = &[
         run: freeing::big_sorted_set,
     },
     Scenario { name: "expiry", what: "keys that expire together", run: limits::expiry },
+    Scenario { name: "stream", what: "a stream of 10M entries", run: types_stream::entries },
 ];
 
 /// One line of the table.

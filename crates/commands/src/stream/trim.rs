@@ -95,6 +95,8 @@ fn limit_default(limits: &Limits) -> u64 {
 pub(super) fn as_exact(stream: Stream<'_>, trim: &Trim) -> [Vec<u8>; 3] {
     let bound = |name: &[u8], bound: Vec<u8>| [name.to_vec(), b"=".to_vec(), bound];
     match trim.to {
+        // An id tells nothing of a stream without entries.
+        _ if stream.head().len == 0 => bound(b"MAXLEN", b"0".to_vec()),
         TrimTo::Len(_) => bound(b"MAXLEN", stream.head().len.to_string().into_bytes()),
         TrimTo::MinId(_) => {
             let mut text: IdText = [0; size_of::<IdText>()];
