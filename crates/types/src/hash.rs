@@ -304,20 +304,15 @@ pub fn set(slot: &mut Slot<'_>, rules: Rules<'_>, name: &[u8], value: &[u8], lif
 
 /// Removes a field. Whether it was there and had not expired.
 pub fn remove(slot: &mut Slot<'_>, now_ms: u64, name: &[u8]) -> bool {
-    if Hash::of(slot.view(), now_ms).get(name).is_none() {
+    let Some(table) = slot.large_mut::<Table>() else { return remove_packed(slot, now_ms, name) };
+    if !table.remove_if(name, |element| !element.is_expired(now_ms)) {
         return false;
     }
-    match slot.large_mut::<Table>() {
-        Some(table) => {
-            table.remove(name);
-            table.compact(|_, _, _| ());
-            if table.len() <= REPACK_FIELDS {
-                repack(slot, REPACK_FIELDS, REPACK_BYTES);
-            }
-            mark(slot);
-        }
-        None => remove_packed(slot, name),
+    table.compact(|_, _, _| ());
+    if table.len() <= REPACK_FIELDS {
+        repack(slot, REPACK_FIELDS, REPACK_BYTES);
     }
+    mark(slot);
     true
 }
 
@@ -517,14 +512,17 @@ fn rewrite(region: &mut impl Region, volatile: bool, mut keep: impl FnMut(&Field
     region.splice(0, before, new.len()).copy_from_slice(&new);
 }
 
-fn remove_packed(region: &mut impl Region, name: &[u8]) {
+fn remove_packed(region: &mut impl Region, now_ms: u64, name: &[u8]) -> bool {
     let tag = region.bytes()[0];
     let packed = sequence(region.bytes());
-    let Some((cursor, _)) = packed.find(&Element::new(name), stride(tag)) else { return };
+    let Some((cursor, _)) = packed.find(&Element::new(name), stride(tag)) else { return false };
     let field = read_field(&mut packed.iter_from(cursor), stride(tag)).expect("it has just been found");
-    let deadline = field.deadline;
-    packed::remove(region, start(tag), cursor, stride(tag));
-    after_deadline(region, deadline, None);
+    let (alive, deadline) = (field.is_alive(now_ms), field.deadline);
+    if alive {
+        packed::remove(region, start(tag), cursor, stride(tag));
+        after_deadline(region, deadline, None);
+    }
+    alive
 }
 
 fn set_packed_deadline(region: &mut impl Region, name: &[u8], deadline: Option<u64>) {
@@ -549,18 +547,24 @@ fn expire_packed(region: &mut impl Region, now_ms: u64, mut expired: impl FnMut(
     if tag & VOLATILE == 0 || read_due(region.bytes()) >= now_ms {
         return outcome;
     }
-    let mut volatile = false;
+    let (mut volatile, mut due_ms) = (false, u64::MAX);
     let mut walk = sequence(region.bytes()).iter();
     while let Some(field) = read_field(&mut walk, 3) {
         outcome.examined += u32::from(field.deadline.is_some());
         if field.is_alive(now_ms) {
             volatile |= field.deadline.is_some();
+            due_ms = due_ms.min(field.deadline.unwrap_or(u64::MAX));
         } else {
             outcome.removed += 1;
             expired(field.name.to_bytes(&mut IntText::default()));
         }
     }
-    rewrite(region, volatile, |field| field.is_alive(now_ms));
+    if outcome.removed > 0 {
+        rewrite(region, volatile, |field| field.is_alive(now_ms));
+    } else {
+        // The deadline that was due has been put off or taken away meanwhile.
+        write_due(region.splice(0, 0, 0), due_ms);
+    }
     outcome
 }
 

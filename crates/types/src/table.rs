@@ -319,9 +319,16 @@ impl Table {
 
     /// Removes the element with `name`. Whether it was there.
     pub fn remove(&mut self, name: &[u8]) -> bool {
+        self.remove_if(name, |_| true)
+    }
+
+    /// Removes the element with `name` if `condition` holds of it. Whether it was there and did.
+    pub fn remove_if(&mut self, name: &[u8], condition: impl FnOnce(Element<'_>) -> bool) -> bool {
         let hash = self.hash(name);
         let found = self.index.find(hash, |handle| self.heap.entry(handle).key() == name);
-        let Some((at, handle)) = found else { return false };
+        let Some((at, handle)) = found.filter(|(_, handle)| condition(self.element(*handle))) else {
+            return false;
+        };
         self.index.remove(hash, at);
         self.heap.free(handle);
         true

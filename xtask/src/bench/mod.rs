@@ -4,6 +4,7 @@
 //! request: it is steady where requests per second are not. The outcome is printed and written to `benches/record/`.
 
 mod freeing;
+mod hashes;
 mod limits;
 pub mod load;
 mod machine;
@@ -63,6 +64,12 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario { name: "expiry", what: "keys that expire together", run: limits::expiry },
     Scenario { name: "stream", what: "a stream of 10M entries", run: types_stream::entries },
+    Scenario { name: "hashes", what: "bytes per field of small and large hashes", run: hashes::memory },
+    Scenario {
+        name: "hash-cpu",
+        what: "1 thread, pipeline 256, HGET and HSET on a CPU of their own",
+        run: hashes::speed,
+    },
 ];
 
 /// One line of the table.

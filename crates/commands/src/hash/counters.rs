@@ -6,10 +6,11 @@ use shard::exec::Exec;
 use stdx::longdouble::LongDouble;
 use stdx::num::{I64_LEN_MAX, format_i64, parse_i64};
 use types::Type;
-use types::hash::{Hash, Lifetime};
+use types::hash::{self, Hash, Lifetime};
 use types::packed::{IntText, Piece};
 
 use super::fields::set_all;
+use super::rules;
 use crate::effects::record;
 
 const NOT_AN_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
@@ -20,17 +21,22 @@ const INFINITE: CommandError = CommandError::fixed("ERR value is NaN or Infinity
 /// `HINCRBY key field increment`
 pub(super) fn hincrby(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let increment = parse_i64(&args[3]).ok_or(CommandError::NOT_AN_INTEGER)?;
-    let (key, now_ms) = (cx.key(args, 1), cx.now_ms);
-    let view = cx.find_view(key, Type::Hash)?;
-    let value = match view.and_then(|view| Hash::of(view, now_ms).get(&args[2])) {
+    let (key, rules) = (cx.key(args, 1), rules(cx));
+    let mut text = [0; I64_LEN_MAX];
+    let Some(mut slot) = cx.slot(key, Type::Hash)? else {
+        set(cx, args, format_i64(increment, &mut text))?;
+        reply.int(increment);
+        return Ok(Effect::AsIs);
+    };
+    let value = match Hash::of(slot.view(), rules.now_ms).get(&args[2]).map(|field| field.value) {
         None => 0,
-        Some(field) => match field.value {
-            Piece::Int(integer) => integer,
-            Piece::Bytes(_) => return Err(NOT_AN_INTEGER),
-        },
+        Some(Piece::Int(integer)) => integer,
+        Some(Piece::Bytes(_)) => return Err(NOT_AN_INTEGER),
     };
     let sum = value.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
-    set(cx, args, format_i64(sum, &mut [0; I64_LEN_MAX]))?;
+    hash::set(&mut slot, rules, &args[2], format_i64(sum, &mut text), Lifetime::Keep);
+    drop(slot);
+    cx.changed(key);
     reply.int(sum);
     Ok(Effect::AsIs)
 }
