@@ -98,7 +98,7 @@ const VALLEY: Column = Column {
     heading: "valley",
     of: |cell| match (lowest(cell.run), median(&rates(cell.run))) {
         (Some((_, lowest)), Some(median)) if median > 0.0 => {
-            format!("-{:.0} %", 100.0 * (1.0 - lowest / median))
+            format!("{:.0} % deep", 100.0 * (1.0 - lowest / median).abs())
         }
         _ => dash(),
     },
@@ -322,7 +322,7 @@ mod tests {
             figures.seconds[4].counts.requests /= 2;
         }
         let text = Preset::named("mixed").unwrap().table(&[(dip, 0)]);
-        assert!(text.contains("2.00k (at 4 s)   -50 %"), "{text}");
+        assert!(text.contains("2.00k (at 4 s)  50 % deep"), "{text}");
         let runs = [(synthetic::run("a", 3, false), 1000), (synthetic::run("b", 5, false), 1000)];
         // From 1 MiB to 1 MiB and 300 or 500 KiB.
         let text = Preset::named("zset-one").unwrap().table(&runs);
