@@ -157,7 +157,7 @@ impl Campaign {
 
     fn end(mut self, watch: &mut dyn Watch) -> Result<Run> {
         let mut all = Finished::default();
-        let mut busiest_us = 0;
+        let (mut busiest_us, mut late) = (0, None::<hdrhistogram::Histogram<u64>>);
         let mut fault = None;
         for thread in self.threads.drain(..) {
             match thread.join() {
@@ -166,6 +166,10 @@ impl Campaign {
                     busiest_us = busiest_us.max(finished.cpu_us);
                     all.last_ns = all.last_ns.max(finished.last_ns);
                     all.unsent += finished.unsent;
+                    late = match (late, finished.late) {
+                        (Some(mut all), Some(one)) => all.add(&one).map(|()| all).ok(),
+                        (all, one) => all.or(one),
+                    };
                 }
                 Ok(Err(other)) => fault = fault.or(Some(other)),
                 Err(_) => {
@@ -188,6 +192,7 @@ impl Campaign {
         let elapsed = Duration::from_nanos(end_ns.saturating_sub(self.times.began_ns));
         self.collector.run_mut().unsent = all.unsent;
         let client = &mut self.collector.run_mut().client;
+        client.late_p99 = Duration::from_nanos(late.map_or(0, |late| late.value_at_quantile(0.99)));
         client.cpu = Duration::from_micros(all.cpu_us);
         client.busiest =
             if elapsed.is_zero() { 0.0 } else { busiest_us as f64 / 1e6 / elapsed.as_secs_f64() };
@@ -226,6 +231,10 @@ impl Campaign {
         let (Pace::Ramp(_), Some(p99_max)) = (self.shared.plan.pace, self.shared.plan.p99_max) else {
             return;
         };
+        if self.shared.stop.load(Ordering::Relaxed) {
+            // The last second is cut short: few requests in it mean nothing.
+            return;
+        }
         let run = self.collector.run_mut();
         while self.seconds_seen < run.seconds() {
             let second = self.seconds_seen;

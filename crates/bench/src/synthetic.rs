@@ -44,7 +44,7 @@ pub fn run(target: &str, seconds: usize, open_loop: bool) -> Run {
             ..ServerSample::default()
         });
     }
-    run.client = Client { cpu: Duration::from_millis(700), busiest: 0.95 };
+    run.client = Client { cpu: Duration::from_millis(700), busiest: 0.95, late_p99: Duration::ZERO };
     run.errors.insert("ERR <no> & \"such\", thing".into(), 2);
     run
 }

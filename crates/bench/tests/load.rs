@@ -125,6 +125,8 @@ fn a_stall_is_not_omitted() {
     assert!((900.0..1100.0).contains(&late), "p99.9 corrected {late} ms");
     let median_of_stall = ms(corrected.value_at_quantile(0.95));
     assert!((300.0..700.0).contains(&median_of_stall), "p95 corrected {median_of_stall} ms");
+    // The stall is the server's: it is no lateness of the client.
+    assert!(run.client.late_p99 < Duration::from_millis(300), "{:?}", run.client.late_p99);
     let early = ms(uncorrected.value_at_quantile(0.999));
     assert!(early < 100.0, "p99.9 uncorrected {early} ms");
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use reactor::{Event, Input, Options, Reactor, clock};
 
 use super::link::{Judge, Link, Trouble};
@@ -16,6 +17,7 @@ use crate::client::{Address, Client, plain, refused};
 use crate::fault::{Fault, Result};
 use crate::pace::Schedule;
 use crate::plan::Plan;
+use crate::record::histogram;
 use crate::recorder::Recorder;
 use crate::workload::{Dry, Half, Sequences, Slots, Stream, Work};
 
@@ -86,13 +88,15 @@ pub(super) struct Go {
 }
 
 /// What a thread has to say at its end.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Finished {
     pub cpu_us: u64,
     /// When the last reply came.
     pub last_ns: u64,
     /// Requests that should have left by then and did not.
     pub unsent: u64,
+    /// How late requests were sent that a connection was free for.
+    pub late: Option<Histogram<u64>>,
 }
 
 /// Runs one thread to its end. Says through `ready` when its connections stand.
@@ -142,6 +146,8 @@ struct Thread {
     next_index: u64,
     next_ns: u64,
     threads: u64,
+    /// Open loop: when all connections were last seen busy.
+    blocked_ns: u64,
     slots_version: u64,
     times: Times,
     now_ns: u64,
@@ -173,6 +179,7 @@ impl Thread {
             next_index: thread as u64,
             next_ns: 0,
             threads: plan.threads as u64,
+            blocked_ns: 0,
             slots_version: 0,
             times: Times { start_ns: 0, began_ns: 0, end_ns: 0 },
             now_ns: 0,
@@ -182,7 +189,7 @@ impl Thread {
             plain: Vec::new(),
             replies: 0,
             cpu_start_us: None,
-            finished: Finished::default(),
+            finished: Finished { late: schedule.map(|_| histogram()), ..Finished::default() },
         };
         for wanted in wanted {
             this.connect(wanted)?;
@@ -346,7 +353,17 @@ impl Thread {
         }
         let until_ns = self.now_ns.min(self.times.end_ns.saturating_sub(1));
         while self.next_ns <= until_ns && self.has_more() {
-            let Some(index) = self.free.pop_front() else { return Ok(()) };
+            let Some(index) = self.free.pop_front() else {
+                self.blocked_ns = self.now_ns;
+                return Ok(());
+            };
+            // What was due while all connections were busy is late because of the server.
+            if self.next_ns > self.blocked_ns
+                && self.next_ns >= self.times.began_ns
+                && let Some(late) = &mut self.finished.late
+            {
+                late.saturating_record(self.now_ns - self.next_ns);
+            }
             let mut out = self.reactor.buffer();
             let link = &mut self.links[index];
             link.listed = false;

@@ -257,6 +257,7 @@ fn full(run: &Run) -> Value {
             "cpu_s": run.client.cpu.as_secs_f64(),
             "busiest_thread": run.client.busiest,
             "was_the_limit": run.client.was_the_limit(),
+            "late_p99_s": run.client.late_p99.as_secs_f64(),
         },
     })
 }

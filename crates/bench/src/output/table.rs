@@ -169,9 +169,12 @@ fn notes(run: &Run) -> String {
         let verdict =
             if run.client.was_the_limit() { ": THE CLIENT WAS THE LIMIT, not the server" } else { "" };
         let busy = 100.0 * run.client.busiest;
+        let late_ms = run.client.late_p99.as_secs_f64() * 1e3;
+        let late =
+            if late_ms > 0.0 { format!(", p99 of its own lateness {late_ms:.3} ms") } else { String::new() };
         let _ = writeln!(
             text,
-            "client   {each:.3} us of processor time per request, busiest thread {busy:.0} %{verdict}"
+            "client   {each:.3} us of processor time per request, busiest thread {busy:.0} %{late}{verdict}"
         );
     }
     if let Some(rate) = run.rate_found {
