@@ -14,7 +14,7 @@ const DAY_S: u64 = 86_400;
 const HEADER_BYTES: u64 = 3;
 const MIB: f64 = (1 << 20) as f64;
 
-const SIDES: [Side; 2] = [Side::Darter, Side::Valkey];
+pub const SIDES: [Side; 2] = [Side::Darter, Side::Valkey];
 
 /// `used_memory` of INFO.
 pub fn used_memory(server: &Server) -> Result<u64> {
@@ -36,7 +36,7 @@ fn fill(commands: u64, value_bytes: std::ops::RangeInclusive<u64>, ttl_s: Option
 }
 
 /// A row whose goal is about Darter's own figure.
-fn own(what: &str, figures: [f64; 2], digits: usize, unit: &str, goal: Goal) -> Row {
+pub fn own(what: &str, figures: [f64; 2], digits: usize, unit: &str, goal: Goal) -> Row {
     let shown = |figure: f64| if figure.is_nan() { "-".into() } else { format!("{figure:.digits$}{unit}") };
     Row {
         what: what.into(),
@@ -49,7 +49,7 @@ fn own(what: &str, figures: [f64; 2], digits: usize, unit: &str, goal: Goal) -> 
 }
 
 /// Measures something of each side, one after the other: two loaded servers would not fit into small machines.
-fn each(mut measure: impl FnMut(Side) -> Result<f64>) -> Result<[f64; 2]> {
+pub fn each(mut measure: impl FnMut(Side) -> Result<f64>) -> Result<[f64; 2]> {
     let mut figures = [0.0; 2];
     for (figure, side) in figures.iter_mut().zip(SIDES) {
         *figure = measure(side)?;

@@ -10,6 +10,7 @@ pub mod load;
 mod machine;
 mod memory;
 pub mod process;
+mod sorted_sets;
 mod speed;
 mod types_stream;
 
@@ -62,6 +63,14 @@ const SCENARIOS: &[Scenario] = &[
         what: "a sorted set of 10M members is deleted while another client writes",
         run: freeing::big_sorted_set,
     },
+    Scenario {
+        name: "zset-large",
+        what: "one sorted set of 10M and of 50M members",
+        run: sorted_sets::large,
+    },
+    Scenario { name: "zset-small", what: "20,000 sorted sets of 256 members", run: sorted_sets::small },
+    Scenario { name: "zset-add", what: "ZADD NX to 100 sorted sets", run: sorted_sets::growing },
+    Scenario { name: "zset-ask", what: "ZRANK and the like at 1M members", run: sorted_sets::questions },
     Scenario { name: "expiry", what: "keys that expire together", run: limits::expiry },
     Scenario { name: "stream", what: "a stream of 10M entries", run: types_stream::entries },
     Scenario { name: "hashes", what: "bytes per field of small and large hashes", run: hashes::memory },

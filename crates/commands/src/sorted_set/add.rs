@@ -93,10 +93,11 @@ pub(super) fn zadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
 
 /// `ZINCRBY key increment member`
 pub(super) fn zincrby(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
+    // Where an increment is an option of ZADD, the words are not pairs.
+    let options = Options::parse(args)?;
     let score = parse_score(&args[2])?;
-    let when = When { increment: true, ..When::default() };
     let key = cx.key(args, 1);
-    add_one(cx, key, &args[3], score, when, reply)
+    add_one(cx, key, &args[3], score, When { increment: true, ..options.when }, reply)
 }
 
 /// Adds members with their scores (no NaN), which are gone through twice, to the set at a key, or makes one; as ZADD without INCR.

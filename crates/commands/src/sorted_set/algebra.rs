@@ -1,21 +1,20 @@
 //! Unions, intersections and differences of sorted sets, replied, stored or counted.
 //!
-//! One input is looked at after another, and what is found so far is kept apart, so that all of it happens within the shards of all keys and
-//! no two sets are borrowed at once.
+//! Plain sets are inputs too: their members have the score 1.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use stdx::num::{parse_f64, parse_i64};
+use types::packed::IntText;
+use types::set::Set;
 use types::zset::{self, SortedSet};
 use types::{Type, View};
 
 use super::common::{parse_integer, reply_members, store};
-
-/// Members of the input that is gone through that are looked up in the others at once.
-const PART: u64 = 1024;
 
 /// What is made of several sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,12 +62,14 @@ fn number(score: f64) -> f64 {
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Sorted(SortedSet<'a>),
+    Plain(Set<'a>),
 }
 
 impl<'a> Source<'a> {
     fn new(view: View<'a>) -> Option<Source<'a>> {
         match view.form().type_of() {
             Type::SortedSet => Some(Source::Sorted(SortedSet::new(view))),
+            Type::Set => Some(Source::Plain(Set::of(view))),
             _ => None,
         }
     }
@@ -76,17 +77,29 @@ impl<'a> Source<'a> {
     fn len(self) -> u64 {
         match self {
             Source::Sorted(set) => set.len(),
+            Source::Plain(set) => set.len() as u64,
         }
     }
 
     fn score(self, member: &[u8]) -> Option<f64> {
         match self {
             Source::Sorted(set) => set.score(member),
+            Source::Plain(set) => set.contains(member).then_some(1.0),
         }
+    }
+
+    /// Calls `f` with the members until it says that this is enough.
+    fn visit(self, mut f: impl FnMut(&[u8], f64) -> ControlFlow<()>) {
+        let _ = match self {
+            Source::Sorted(set) => {
+                set.walk(0..set.len(), false).try_for_each(|(member, score)| f(member, score))
+            }
+            Source::Plain(set) => set.visit(|piece| f(piece.to_bytes(&mut IntText::default()), 1.0)),
+        };
     }
 }
 
-/// One input of a command: the word of its key, its members and its weight.
+/// One input of a command: the word of its key, how many members it has, and its weight.
 #[derive(Clone, Copy)]
 struct Input {
     index: usize,
@@ -181,79 +194,62 @@ impl Request {
         Ok(())
     }
 
-    fn find(&self, cx: &mut Exec<'_>, args: Args<'_>, operation: Operation) -> Found {
+    fn find(&self, cx: &Exec<'_>, args: Args<'_>, operation: Operation) -> Found {
+        let sources: Vec<(Option<Source<'_>>, f64)> = self
+            .inputs
+            .iter()
+            .map(|input| {
+                let entry = cx.glance(cx.key(args, input.index));
+                (entry.and_then(|entry| entry.collection()).and_then(Source::new), input.weight)
+            })
+            .collect();
         let mut found = match operation {
-            Operation::Union => self.union(cx, args),
-            Operation::Intersection => self.narrow(cx, args, |score, input, other| {
-                Some(self.aggregate.combine(score, input.weight * other?))
+            Operation::Union => self.union(&sources),
+            Operation::Intersection => self.narrow(&sources, |score, weight, other| {
+                Some(self.aggregate.combine(score, weight * other?))
             }),
             Operation::Difference => {
-                self.narrow(cx, args, |score, _, other| if other.is_some() { None } else { Some(score) })
+                self.narrow(&sources, |score, _, other| if other.is_some() { None } else { Some(score) })
             }
         };
         found.sort_unstable_by(|a, b| zset::compare((a.1, &a.0), (b.1, &b.0)));
         found
     }
 
-    fn union(&self, cx: &mut Exec<'_>, args: Args<'_>) -> Found {
+    fn union(&self, sources: &[(Option<Source<'_>>, f64)]) -> Found {
         let mut scores: HashMap<Box<[u8]>, f64> = HashMap::new();
-        for input in &self.inputs {
-            each(cx, args, input, 0..input.len, |member, score| {
-                let score = number(input.weight * score);
+        for (source, weight) in sources {
+            let Some(source) = source else { continue };
+            source.visit(|member, score| {
+                let score = number(weight * score);
                 match scores.get_mut(member) {
                     Some(sum) => *sum = self.aggregate.combine(*sum, score),
                     None => _ = scores.insert(member.into(), score),
                 }
+                ControlFlow::Continue(())
             });
         }
         scores.into_iter().collect()
     }
 
-    /// The members of the first input that remain when each other input has been asked: `keep` gets the score so far, and what the member has there.
+    /// The members of the first input that remain when each other has been asked: `keep` gets the score so far, the other's weight, and the score there.
     fn narrow(
         &self,
-        cx: &mut Exec<'_>,
-        args: Args<'_>,
-        keep: impl Fn(f64, &Input, Option<f64>) -> Option<f64>,
+        sources: &[(Option<Source<'_>>, f64)],
+        keep: impl Fn(f64, f64, Option<f64>) -> Option<f64>,
     ) -> Found {
-        let (first, others) = self.inputs.split_first().expect("there is a key");
         let mut found = Found::new();
-        let mut rank = 0;
-        while rank < first.len && (found.len() as u64) < self.limit {
-            let mut part = Found::new();
-            let end = first.len.min(rank + PART);
-            each(cx, args, first, rank..end, |member, score| {
-                part.push((member.into(), number(first.weight * score)));
+        let [(Some(first), weight), others @ ..] = sources else { return found };
+        first.visit(|member, score| {
+            let kept = others.iter().try_fold(number(weight * score), |score, (source, weight)| {
+                keep(score, *weight, source.and_then(|source| source.score(member)))
             });
-            for input in others {
-                let key = cx.key(args, input.index);
-                let source = cx.peek(key).and_then(|entry| entry.collection()).and_then(Source::new);
-                part.retain_mut(|(member, score)| {
-                    let other = source.and_then(|source| source.score(member));
-                    let kept = keep(*score, input, other);
-                    *score = kept.unwrap_or(*score);
-                    kept.is_some()
-                });
+            if let Some(score) = kept {
+                found.push((member.into(), score));
             }
-            found.append(&mut part);
-            rank = end;
-        }
+            if (found.len() as u64) < self.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
         found
-    }
-}
-
-/// Calls `f` with the members of these ranks of an input.
-fn each(
-    cx: &mut Exec<'_>,
-    args: Args<'_>,
-    input: &Input,
-    ranks: std::ops::Range<u64>,
-    mut f: impl FnMut(&[u8], f64),
-) {
-    let key = cx.key(args, input.index);
-    match cx.peek(key).and_then(|entry| entry.collection()).and_then(Source::new) {
-        Some(Source::Sorted(set)) => set.walk(ranks, false).for_each(|(member, score)| f(member, score)),
-        None => {}
     }
 }
 
@@ -340,6 +336,6 @@ pub(super) fn zintercard(
 ) -> Result<Effect, CommandError> {
     let request = Request::parse(cx, args, 1, Operation::Intersection, "zintercard")?;
     let found = request.find(cx, args, Operation::Intersection);
-    reply.int((found.len() as u64).min(request.limit) as i64);
+    reply.int(found.len() as i64);
     Ok(Effect::None)
 }
