@@ -338,6 +338,14 @@ impl<'s, 'a> StreamMut<'s, 'a> {
     #[inline]
     pub fn append(&mut self, limits: &Limits, id: Id, pairs: &impl Pairs) {
         debug_assert!(id > self.read().head().last);
+        let source = self.read().0;
+        if let Some(tail) = source.floor(Id::MAX)
+            && block::last(source.block(tail)) >= id
+            && block::live(source.block(tail)) == 0
+        {
+            // XSETID has gone back behind entries that are all removed: what comes must not begin before their block does.
+            self.remove_block(tail);
+        }
         if let Some(large) = self.large() {
             return large.append(limits, id, pairs);
         }

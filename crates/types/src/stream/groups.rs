@@ -651,3 +651,7 @@ impl Drop for GroupMut<'_> {
         self.group.store(self.stream.heap.block_mut(self.at));
     }
 }
+
+#[cfg(test)]
+#[path = "groups_tests.rs"]
+mod tests;

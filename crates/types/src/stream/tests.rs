@@ -11,18 +11,18 @@ use crate::Storage;
 
 static SEED: Seed = Seed::new(7);
 
-type Pair = (Vec<u8>, Vec<u8>);
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
 type Model = BTreeMap<Id, Vec<Pair>>;
 
 /// A key with a stream.
-struct Key {
+pub(super) struct Key {
     storage: Storage,
     heap: Heap,
     index: Index,
 }
 
 impl Key {
-    fn new() -> Key {
+    pub(super) fn new() -> Key {
         let arena = Box::leak(Box::new(Arena::reserve(1 << 30).unwrap()));
         let (mut heap, mut index) = (Heap::new(arena), Index::new(arena));
         let parts = EntryParts {
@@ -37,12 +37,12 @@ impl Key {
         Key { storage: Storage { arena, seed: &SEED }, heap, index }
     }
 
-    fn slot(&mut self) -> Slot<'_> {
+    pub(super) fn slot(&mut self) -> Slot<'_> {
         let (at, handle) = self.index.find(1, |_| true).unwrap();
         Slot::new(self.storage, &mut self.heap, &mut self.index, at, handle)
     }
 
-    fn with<T>(&mut self, change: impl FnOnce(&mut StreamMut<'_, '_>) -> T) -> T {
+    pub(super) fn with<T>(&mut self, change: impl FnOnce(&mut StreamMut<'_, '_>) -> T) -> T {
         let mut slot = self.slot();
         change(&mut StreamMut::new(&mut slot))
     }
@@ -188,6 +188,33 @@ fn it_behaves_like_an_ordered_map() {
 impl Key {
     fn slot_head(&mut self) -> Head {
         self.with(|stream| stream.read().head())
+    }
+}
+
+/// Ids went back behind a block of which nothing but marks of removed entries was left.
+#[test]
+fn ids_may_begin_again_behind_removed_entries() {
+    for entries in [3, 3000] {
+        let mut key = Key::new();
+        let pairs: [Pair; 1] = [(b"f".to_vec(), b"v".to_vec())];
+        let limits = Limits { stream_node_max_entries: 0, stream_node_max_bytes: 0, ..Limits::default() };
+        let first = 1000;
+        key.with(|stream| {
+            (first..first + entries)
+                .for_each(|ms| stream.append(&limits, Id { ms, seq: 0 }, &pairs.as_slice()));
+            let last = Id { ms: first + entries - 1, seq: 0 };
+            assert!(stream.remove(last));
+            let trim = Trim { to: TrimTo::MinId(last), approximate: false, limit: 0 };
+            assert_eq!(stream.trim(&trim), entries - 1);
+            stream.set_head(Head { last: Id::ZERO, ..stream.read().head() });
+            for ms in 1..first {
+                stream.append(&limits, Id { ms, seq: 0 }, &pairs.as_slice());
+            }
+            for ms in 1..first {
+                assert!(stream.remove(Id { ms, seq: 0 }), "{ms}");
+            }
+            assert_eq!(stream.read().head().len, 0);
+        });
     }
 }
 
