@@ -220,7 +220,7 @@ impl Keyspace {
     pub fn remove(&mut self, key: Key<'_>) -> bool {
         let Some(place) = self.place(key) else { return false };
         self.watches.touch(key.bytes);
-        self.waits.changed(key.bytes);
+        self.waits.gone(key.bytes);
         self.volatile.changed(Expires::of(self.heap.entry(place.handle)), None);
         self.index.remove(key.hash, place.at);
         self.heap.free(place.handle);

@@ -480,7 +480,7 @@ struct Storm {
 
 const STORM_KEYS: u64 = 6;
 
-/// Consumers of every kind with short timeouts, producers, transactions and thieves: every element is popped once or is left.
+/// Consumers of every kind with short timeouts, producers, transactions, thieves, and one who ends the waits of others: every element is popped once or is left.
 pub fn storm(program: &Program) -> Result<()> {
     let server = start(program)?;
     let seed = u64::from(std::process::id());
@@ -489,10 +489,10 @@ pub fn storm(program: &Program) -> Result<()> {
     let storm = Storm { seed, deadline, pushed: Mutex::default(), taken: Mutex::default() };
     let work = |number: u64| {
         let mut client = server.client()?;
-        if number.is_multiple_of(2) {
-            storm.produce(&mut client, number)
-        } else {
-            storm.consume(&mut client, number)
+        match number {
+            0 => storm.unblock(&mut client),
+            _ if number.is_multiple_of(2) => storm.produce(&mut client, number),
+            _ => storm.consume(&mut client, number),
         }
     };
     std::thread::scope(|scope| {
@@ -523,6 +523,20 @@ impl Storm {
     fn keys(random: &mut Random) -> (String, String) {
         let mut key = || format!("key:{}", random.below(STORM_KEYS));
         (key(), key())
+    }
+
+    /// Ends waits of others, which may be served at the very moment.
+    fn unblock(&self, client: &mut Client) -> Result<()> {
+        while Instant::now() < self.deadline {
+            let list = client.call(&["CLIENT", "LIST", "FLAGS", "b"])?.text();
+            for id in list.split_whitespace().filter_map(|word| word.strip_prefix("id=")) {
+                let reply = client.call(&["CLIENT", "UNBLOCK", id])?;
+                if !matches!(reply, Value::Integer(0 | 1)) {
+                    return Err(reply.render().into());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn produce(&self, client: &mut Client, number: u64) -> Result<()> {

@@ -104,11 +104,19 @@ impl Waits {
         }
     }
 
-    /// `key` has come, gone, or there is more in it: if somebody waits for it, it is ready.
+    /// `key` has come, or there is more in it: if somebody waits for it, it is ready.
     #[inline]
     pub fn changed(&mut self, key: &[u8]) {
         if let Some(table) = &mut self.0 {
             table.note(key);
+        }
+    }
+
+    /// `key` has gone: it is ready for those who want to know that.
+    #[inline]
+    pub(super) fn gone(&mut self, key: &[u8]) {
+        if self.0.is_some() && self.on_nokey(key) {
+            self.changed(key);
         }
     }
 
