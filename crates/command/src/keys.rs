@@ -76,6 +76,8 @@ pub enum Find {
         step: u16,
     },
     Unknown,
+    /// The word behind the last STORE of SORT, which may stand among the options in any place. COMMAND INFO says that it is unknown.
+    SortStore,
 }
 
 /// One group of keys of a command.
@@ -108,7 +110,12 @@ impl KeySpec {
                 Some(at) => at + 1,
                 None => return Ok(()),
             },
-            Begin::Unknown => return Ok(()),
+            Begin::Unknown => {
+                if let Some(at) = sort_store(args).filter(|_| self.find == Find::SortStore) {
+                    each(at);
+                }
+                return Ok(());
+            }
         };
         match self.find {
             Find::Range { last, step, limit } => {
@@ -137,7 +144,7 @@ impl KeySpec {
                 }
                 (0..count).for_each(|n| each(begin + n * usize::from(step)));
             }
-            Find::Unknown => {}
+            Find::Unknown | Find::SortStore => {}
         }
         Ok(())
     }
@@ -146,6 +153,24 @@ impl KeySpec {
 /// The words do not follow the key specification: a count that is no number, or larger than the words that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidKeys;
+
+/// The word behind the last STORE that is an option of SORT, not the argument of another one.
+fn sort_store(args: Args<'_>) -> Option<usize> {
+    let (mut at, mut found) = (2, None);
+    while let Some(word) = args.get(at) {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        at += match () {
+            () if is("LIMIT") => 3,
+            () if is("BY") || is("GET") => 2,
+            () if is("STORE") && at + 1 < args.len() => {
+                found = Some(at + 1);
+                1
+            }
+            () => 1,
+        };
+    }
+    found
+}
 
 fn find_keyword(args: Args<'_>, word: &str, start: i16) -> Option<usize> {
     let is_keyword =

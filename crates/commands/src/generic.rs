@@ -3,6 +3,7 @@
 mod keys;
 mod lifetime;
 mod object;
+mod sort;
 mod walks;
 
 use command::{
@@ -18,8 +19,21 @@ use keys::{copy, del, exists, move_key, rename, renamenx, touch, type_of};
 pub(crate) use lifetime::Conditions;
 use lifetime::{expire, expireat, expiretime, persist, pexpire, pexpireat, pexpiretime, pttl, ttl};
 use object::{encoding, freq, help, idletime, refcount};
+use sort::{reads_patterns, sort, sort_ro};
 pub(crate) use walks::parse_cursor;
 use walks::{keys_start, keys_step, randomkey_start, randomkey_step, scan_start, scan_step};
+
+/// The categories of the types that SORT sorts, and its own.
+const SORTED: Categories =
+    Categories::SET.with(Categories::SORTEDSET).with(Categories::LIST).with(Categories::DANGEROUS);
+
+/// The keys that SORT's patterns mean.
+const PATTERN_KEYS: KeySpec = KeySpec {
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    flags: KeyFlags::RO.with(KeyFlags::ACCESS),
+    notes: "The keys of BY and GET follow from the elements",
+};
 
 /// Every command of the family.
 pub const ROWS: &[Command<Plan>] = &[
@@ -457,6 +471,49 @@ pub const ROWS: &[Command<Plan>] = &[
             syntax: "cursor:integer [MATCH=pattern:pattern] [COUNT=count:integer] [TYPE=type:string@6.0.0]",
         },
         run: Plan::Walk { start: scan_start, step: scan_step },
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "SORT",
+            summary: "Sorts the elements of a list, a set or a sorted set, by themselves or by other keys, and gives or stores them.",
+            complexity: "O(n + m log m) for n elements of which m are given; with BY or GET so many lookups, too",
+            since: "1.0.0",
+            group: Group::Generic,
+            arity: -2,
+            flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::MOVABLEKEYS),
+            explicit: SORTED,
+            keys: &[
+                KeySpec::first(KeyFlags::RO.with(KeyFlags::ACCESS)),
+                PATTERN_KEYS,
+                KeySpec {
+                    begin: Begin::Unknown,
+                    find: Find::SortStore,
+                    flags: KeyFlags::OW.with(KeyFlags::UPDATE),
+                    notes: "The key behind STORE, which may stand anywhere among the options",
+                },
+            ],
+            tips: &[],
+            syntax: "key:key#0 [BY=by-pattern:pattern#1] [LIMIT=limit{offset:integer count:integer}] [GET=get-pattern:pattern#1*+] [order(ASC=asc!|DESC=desc!)] [ALPHA=sorting!] [STORE=destination:key#2]",
+        },
+        run: Plan::KeysOrEvery { run: sort, every: reads_patterns },
+        subcommands: &[],
+    },
+    Command {
+        spec: Spec {
+            name: "SORT_RO",
+            summary: "Sorts the elements of a list, a set or a sorted set, by themselves or by other keys.",
+            complexity: "O(n + m log m) for n elements of which m are given; with BY or GET so many lookups, too",
+            since: "7.0.0",
+            group: Group::Generic,
+            arity: -2,
+            flags: Flags::READONLY.with(Flags::MOVABLEKEYS),
+            explicit: SORTED,
+            keys: &[KeySpec::first(KeyFlags::RO.with(KeyFlags::ACCESS)), PATTERN_KEYS],
+            tips: &[],
+            syntax: "key:key#0 [BY=by-pattern:pattern#1] [LIMIT=limit{offset:integer count:integer}] [GET=get-pattern:pattern#1*+] [order(ASC=asc!|DESC=desc!)] [ALPHA=sorting!]",
+        },
+        run: Plan::KeysOrEvery { run: sort_ro, every: reads_patterns },
         subcommands: &[],
     },
     Command {

@@ -19,6 +19,7 @@ use crate::harness::{Contents, Ran, World};
 enum Value {
     Line(String),
     Array(Vec<Value>),
+    Set(Vec<Value>),
     Map(Vec<Value>),
 }
 
@@ -236,6 +237,7 @@ fn parse(rest: &mut &[u8]) -> Value {
             value
         }
         b'*' => Value::Array((0..text.parse().unwrap()).map(|_| parse(rest)).collect()),
+        b'~' => Value::Set((0..text.parse().unwrap()).map(|_| parse(rest)).collect()),
         b'%' => Value::Map((0..2 * text.parse::<usize>().unwrap()).map(|_| parse(rest)).collect()),
         other => panic!("a reply of type {}", other as char),
     }
@@ -247,10 +249,18 @@ fn quoted(bytes: &[u8]) -> String {
     String::from_utf8(out).expect("what does not print is escaped")
 }
 
+/// By the bytes, as the tool that records sorts them, not by how they are written.
 fn sort(value: &mut Value) {
-    if let Value::Array(items) | Value::Map(items) = value {
+    if let Value::Array(items) | Value::Set(items) | Value::Map(items) = value {
         items.iter_mut().for_each(sort);
-        items.sort();
+        items.sort_by_cached_key(|item| (!matches!(item, Value::Line(_)), unquoted(item), item.clone()));
+    }
+}
+
+fn unquoted(item: &Value) -> Vec<u8> {
+    match item {
+        Value::Line(text) => stdx::quote::split_args(text.as_bytes()).unwrap_or_default().concat(),
+        Value::Array(_) | Value::Set(_) | Value::Map(_) => Vec::new(),
     }
 }
 
@@ -259,10 +269,12 @@ fn render(value: &Value) -> Vec<String> {
     match value {
         Value::Line(text) => vec![text.clone()],
         Value::Array(items) if items.is_empty() => vec!["(empty array)".into()],
+        Value::Set(items) if items.is_empty() => vec!["(empty set)".into()],
         Value::Map(items) if items.is_empty() => vec!["(empty map)".into()],
-        Value::Array(items) => {
+        Value::Array(items) | Value::Set(items) => {
             let width = items.len().to_string().len();
-            let item = |(n, item)| nested(&format!("{:>width$}) ", n + 1), item);
+            let mark = if matches!(value, Value::Set(_)) { '~' } else { ')' };
+            let item = |(n, item)| nested(&format!("{:>width$}{mark} ", n + 1), item);
             items.iter().enumerate().flat_map(item).collect()
         }
         Value::Map(items) => {

@@ -103,6 +103,8 @@ const SHAPES: &[&str] = &[
     "RENAME Z Z",
     "COPY Z Z REPLACE",
     "DEL Z",
+    "SORT K ALPHA STORE K",
+    "SORT K BY *->f ALPHA GET # GET * STORE K",
     "GET K",
     "SCAN 0",
     "OBJECT ENCODING K",

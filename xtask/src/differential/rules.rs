@@ -103,7 +103,7 @@ const RULES: &[(&str, Rule)] = &[
     ("xpending", Rule::Timeless),
     ("xinfo stream", Rule::Timeless),
     ("xinfo consumers", Rule::Timeless),
-    // Need values of other types than those that are drawn.
+    // With BY and no `*` a set keeps its own order, which is each server's.
     ("sort", Rule::Never),
     ("sort_ro", Rule::Never),
 ];

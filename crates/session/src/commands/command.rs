@@ -189,7 +189,7 @@ fn describe_keys(key: &KeySpec, reply: &mut Reply) {
             pair_int(reply, "firstkey", i64::from(first));
             pair_int(reply, "keystep", i64::from(step));
         }
-        Find::Unknown => head(reply, "unknown", 0),
+        Find::Unknown | Find::SortStore => head(reply, "unknown", 0),
     }
 }
 
