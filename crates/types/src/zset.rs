@@ -207,6 +207,39 @@ pub fn add(
     score: f64,
     when: When,
 ) -> Result<Added, NotANumber> {
+    if slot.is_large() && slot.form() == Form::SortedSetListpack {
+        return add_to_large_listpack(slot, limits, member, score, when);
+    }
+    add_in_form(slot, limits, member, score, when)
+}
+
+/// The same for a set that is large although the peers would keep it in a listpack, which limits above the defaults allow.
+#[cold]
+fn add_to_large_listpack(
+    slot: &mut Slot<'_>,
+    limits: &Limits,
+    member: &[u8],
+    score: f64,
+    when: When,
+) -> Result<Added, NotANumber> {
+    let set = SortedSet::new(slot.view());
+    let members = set.len() + 1;
+    if set.score(member).is_none() && !when.present {
+        adapt_form(slot, limits, members, member.len() as u64);
+    }
+    // A sum is -0 only if both parts are.
+    let score = kept(slot, score);
+    add_in_form(slot, limits, member, score, when)
+}
+
+#[inline]
+fn add_in_form(
+    slot: &mut Slot<'_>,
+    limits: &Limits,
+    member: &[u8],
+    score: f64,
+    when: When,
+) -> Result<Added, NotANumber> {
     if let Some(tree) = slot.large_mut::<Tree>() {
         let Some((handle, old)) = tree.find(member) else {
             if when.present {

@@ -260,6 +260,31 @@ fn a_set_becomes_large_and_packed_again() {
 }
 
 #[test]
+fn the_form_follows_limits_above_the_defaults() {
+    let limits =
+        Limits { zset_max_listpack_entries: 1000, zset_max_listpack_value: 30_000, ..Limits::default() };
+    let mut world = World::new();
+    let mut put = |member: &[u8]| {
+        add(&mut world.slot(), &limits, member, -0.0, When::default()).expect("a number");
+        assert!(world.set().score(member).is_some_and(|score| score.is_sign_positive()));
+        let slot = world.slot();
+        (slot.is_large(), slot.form())
+    };
+    assert_eq!(put(&[b'x'; 20_000]), (true, Form::SortedSetListpack));
+    for number in 1..1000_u32 {
+        assert_eq!(put(&number.to_le_bytes()), (true, Form::SortedSetListpack));
+    }
+    add(&mut world.slot(), &limits, b"one more", -0.0, When::default()).expect("a number");
+    assert_eq!(world.slot().form(), Form::SortedSetSkiplist);
+    assert!(world.set().score(b"one more").is_some_and(|score| score.is_sign_negative()));
+    let mut world = World::new();
+    for member in [vec![b'x'; 20_000], vec![b'x'; 30_001]] {
+        add(&mut world.slot(), &limits, &member, 1.0, When::default()).expect("a number");
+    }
+    assert_eq!(world.slot().form(), Form::SortedSetSkiplist);
+}
+
+#[test]
 fn members_between_two_others_are_found_in_both_forms() {
     let limits = Limits::default();
     for count in [100_u32, 400, 3000] {
