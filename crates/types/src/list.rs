@@ -180,6 +180,7 @@ pub fn push<'e>(
     for string in strings {
         chain.push(side, string, bounds);
     }
+    chain.settle(limits.list_compress_depth);
 }
 
 fn push_packed<'e>(
@@ -303,7 +304,9 @@ pub fn insert(slot: &mut Slot<'_>, pivot: &[u8], side: Side, string: &[u8], limi
     }
     let bounds = bounds_in_force(slot, &bounds);
     let chain = slot.large_mut::<Chain>().expect("a list that is not packed is a chain");
-    chain.insert(&pivot, side, string, bounds)
+    let inserted = chain.insert(&pivot, side, string, bounds);
+    chain.settle_all(limits.list_compress_depth);
+    inserted
 }
 
 /// Replaces the element with this number, which must be there. O(distance from the nearer end, in blocks + elements of a block).
@@ -319,14 +322,20 @@ pub fn set(slot: &mut Slot<'_>, index: u64, string: &[u8], limits: &Limits) {
         become_chain(slot);
     }
     let bounds = bounds_in_force(slot, &bounds);
-    slot.large_mut::<Chain>().expect("a list that is not packed is a chain").set(index, string, bounds);
+    let chain = slot.large_mut::<Chain>().expect("a list that is not packed is a chain");
+    chain.set(index, string, bounds);
+    chain.settle_all(limits.list_compress_depth);
 }
 
 /// Takes elements equal to `string` away, at most `most`, from one end on; how many it were. O(elements).
-pub fn remove(slot: &mut Slot<'_>, from: Side, most: u64, string: &[u8]) -> u64 {
+pub fn remove(slot: &mut Slot<'_>, from: Side, most: u64, string: &[u8], limits: &Limits) -> u64 {
     let wanted = Element::new(string);
     if let Some(chain) = slot.large_mut::<Chain>() {
-        return chain.remove(from, most, &wanted);
+        let removed = chain.remove(from, most, &wanted);
+        if removed > 0 {
+            chain.settle_all(limits.list_compress_depth);
+        }
+        return removed;
     }
     let bytes = slot.packed();
     let Some((kept, removed)) = block::without(Packed::new(&bytes[HEADER..]), from, most, &wanted) else {
@@ -344,6 +353,9 @@ pub fn remove(slot: &mut Slot<'_>, from: Side, most: u64, string: &[u8]) -> u64 
 pub fn shrink(slot: &mut Slot<'_>, limits: &Limits) {
     if !slot.is_large() {
         return;
+    }
+    if let Some(chain) = slot.large_mut::<Chain>() {
+        chain.settle(limits.list_compress_depth);
     }
     let View::Large(tag, _) = slot.view() else { return };
     let Some(chain) = slot.view().large::<Chain>() else { return };

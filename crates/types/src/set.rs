@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! integers   tag | integer of 2, 4 or 8 bytes, ascending ...            up to 8 KiB
-//! uniform    tag | size 1 | string of that size ...                     up to 512 strings and 8 KiB
+//! uniform    tag | size 1 unless common | string of that size ...       up to 512 strings and 8 KiB
 //! sequence   tag | members 2 | sequence (see packed.rs)                 up to 128 members and 8 KiB
 //! table      large
 //!
-//! tag        the form, and in bits 4-7 which of them: 0 sequence, 1 uniform, 2 to 4 integers of 2, 4, 8 bytes
+//! tag        the form, and in bits 4-7 which of them: 0 sequence, 1 uniform, 2 to 4 integers of 2, 4, 8 bytes, 5 to 12 uniform of a
+//!            common size
 //! ```
 //!
 //! The form follows the peers' thresholds, whichever way a set is kept. Not the commands: what several sets have in common is in `set/several.rs`,
@@ -37,10 +38,11 @@ const UNIFORM: u8 = 1 << 4;
 const INTS_2: u8 = 2 << 4;
 const INTS_4: u8 = 3 << 4;
 const INTS_8: u8 = 4 << 4;
+const UNIFORM_COMMON: u8 = 5 << 4;
+const LAYOUT_STEP: u8 = 1 << 4;
 const LAYOUT_MASK: u8 = 0xF0;
 
 const INTS_START: usize = 1;
-const UNIFORM_START: usize = 2;
 const SEQUENCE_START: usize = 3;
 
 /// Most bytes of the members of a packed set.
@@ -51,6 +53,8 @@ const UNIFORM_MAX: usize = 512;
 const SEQUENCE_MAX: usize = 128;
 /// The longest of the strings of one length.
 const UNIFORM_SIZE_MAX: usize = 255;
+/// Sizes that the tag tells: short codes, hashes and identifiers in hexadecimal.
+const COMMON_SIZES: [u8; 8] = [4, 6, 8, 10, 12, 16, 32, 36];
 /// A table that has shrunk to so many members is packed again.
 const REPACK_MEMBERS: usize = 32;
 
@@ -70,7 +74,11 @@ impl<'a> Kept<'a> {
     #[inline]
     fn packed(bytes: &'a [u8]) -> Kept<'a> {
         match bytes[0] & LAYOUT_MASK {
-            UNIFORM => Kept::Uniform(Uniform::new(usize::from(bytes[1]), &bytes[UNIFORM_START..])),
+            UNIFORM => Kept::Uniform(Uniform::new(usize::from(bytes[1]), &bytes[2..])),
+            common @ UNIFORM_COMMON.. => {
+                let size = COMMON_SIZES[usize::from((common - UNIFORM_COMMON) / LAYOUT_STEP)];
+                Kept::Uniform(Uniform::new(usize::from(size), &bytes[1..]))
+            }
             INTS_2 => Kept::Ints(Ints::new(Width::Two, &bytes[INTS_START..])),
             INTS_4 => Kept::Ints(Ints::new(Width::Four, &bytes[INTS_START..])),
             INTS_8 => Kept::Ints(Ints::new(Width::Eight, &bytes[INTS_START..])),
@@ -288,7 +296,7 @@ fn add_packed(region: &mut impl Region, new: Piece<'_>, limits: &Limits) -> Opti
             }
             let at = region.bytes().len();
             region.splice(at, 0, string.len())[at..].copy_from_slice(string);
-            UNIFORM
+            region.bytes()[0] & LAYOUT_MASK
         }
         _ => {
             let element = Element::of(new);
@@ -315,8 +323,14 @@ fn begin(region: &mut impl Region, string: &[u8]) -> Option<()> {
     }
     let mut bytes = vec![region.bytes()[0] & Form::MASK];
     if (1..=UNIFORM_SIZE_MAX).contains(&string.len()) {
-        bytes[0] |= UNIFORM;
-        bytes.push(string.len() as u8);
+        let size = string.len() as u8;
+        match (0..).zip(COMMON_SIZES).find(|(_, common)| *common == size) {
+            Some((place, _)) => bytes[0] |= UNIFORM_COMMON + place * LAYOUT_STEP,
+            None => {
+                bytes[0] |= UNIFORM;
+                bytes.push(size);
+            }
+        }
         bytes.extend_from_slice(string);
     } else {
         bytes[0] |= SEQUENCE;
@@ -390,7 +404,10 @@ fn remove_packed(region: &mut impl Region, gone: Piece<'_>) -> bool {
             Err(_) => return false,
         },
         (Kept::Uniform(uniform), Piece::Bytes(string)) => match uniform.find(string) {
-            Some(place) => (UNIFORM_START + place * uniform.size(), uniform.size()),
+            Some(place) => {
+                let start = region.bytes().len() - uniform.len() * uniform.size();
+                (start + place * uniform.size(), uniform.size())
+            }
             None => return false,
         },
         (Kept::Sequence(_, packed), gone) => {

@@ -6,6 +6,7 @@
 mod freeing;
 mod hashes;
 mod limits;
+mod lists_sets;
 pub mod load;
 mod machine;
 mod memory;
@@ -71,6 +72,14 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "zset-small", what: "20,000 sorted sets of 256 members", run: sorted_sets::small },
     Scenario { name: "zset-add", what: "ZADD NX to 100 sorted sets", run: sorted_sets::growing },
     Scenario { name: "zset-ask", what: "ZRANK and the like at 1M members", run: sorted_sets::questions },
+    Scenario { name: "lists", what: "bytes of lists", run: lists_sets::list_memory },
+    Scenario { name: "queues", what: "pushes, pops and ranges of lists", run: lists_sets::list_speed },
+    Scenario { name: "sets", what: "bytes of sets", run: lists_sets::set_memory },
+    Scenario {
+        name: "sinter",
+        what: "what two large sets have in common",
+        run: lists_sets::set_intersection,
+    },
     Scenario { name: "expiry", what: "keys that expire together", run: limits::expiry },
     Scenario { name: "stream", what: "a stream of 10M entries", run: types_stream::entries },
     Scenario { name: "hashes", what: "bytes per field of small and large hashes", run: hashes::memory },

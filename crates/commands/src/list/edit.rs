@@ -67,7 +67,7 @@ pub(super) fn lrem(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     };
     let from = if count < 0 { Side::Right } else { Side::Left };
     let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
-    let removed = list::remove(&mut slot, from, most, &args[3]);
+    let removed = list::remove(&mut slot, from, most, &args[3], &limits);
     reply.int(removed as i64);
     if removed == 0 {
         return Ok(Effect::None);

@@ -2,8 +2,11 @@
 //! begins.
 //!
 //! ```text
-//! store   | room | sequence | room |       a run of whole pages, shared with copies of the list until it changes
+//! open        | room | sequence | room |       a run of whole pages, shared with copies of the list until it changes
+//! squeezed    | the sequence in LZ4 |          the same, shorter
 //! ```
+//!
+//! A squeezed block is read by way of a buffer, and opened to be changed.
 
 use std::ops::Range;
 
@@ -26,15 +29,32 @@ pub(super) struct Block {
     count: u32,
     /// Bytes that the elements would take in a block of the peers'; of an element by itself, its own.
     peer_bytes: u32,
-    /// Whether it is one element by itself: the store is its bytes.
-    alone: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// As `Open`; squeezing it would not save a page.
+    Stiff,
+    /// The store is the sequence in LZ4; it has so many bytes.
+    Squeezed(u32),
+    /// One element by itself: the store is its bytes.
+    Alone,
 }
 
 impl Block {
     /// An element by itself.
     pub(super) fn alone(arena: &'static Arena, bytes: &[u8]) -> Block {
         let len = u32::try_from(bytes.len()).expect("elements are below 4 GiB");
-        Block { store: BigRef::new(arena, bytes), start: 0, end: len, count: 1, peer_bytes: len, alone: true }
+        Block {
+            store: BigRef::new(arena, bytes),
+            start: 0,
+            end: len,
+            count: 1,
+            peer_bytes: len,
+            state: State::Alone,
+        }
     }
 
     /// A block without an element, with room for about `bytes` at one side.
@@ -45,7 +65,7 @@ impl Block {
             end: 0,
             count: 0,
             peer_bytes: EMPTY_BYTES as u32,
-            alone: false,
+            state: State::Open,
         };
         block.place(EMPTY, side);
         block
@@ -72,7 +92,50 @@ impl Block {
 
     #[inline]
     pub(super) fn is_alone(&self) -> bool {
-        self.alone
+        self.state == State::Alone
+    }
+
+    /// Whether it is as short as it can be.
+    pub(super) fn is_settled(&self) -> bool {
+        self.state != State::Open
+    }
+
+    /// Makes the sequence shorter if that saves a page.
+    pub(super) fn squeeze(&mut self) {
+        if self.state != State::Open {
+            return;
+        }
+        let squeezed = lz4_flex::block::compress(self.sequence());
+        let pages = (squeezed.len() + self.overhead()).div_ceil(PAGE_BYTES);
+        if pages * PAGE_BYTES >= self.store.memory_bytes() {
+            self.state = State::Stiff;
+            return;
+        }
+        self.state = State::Squeezed(self.end - self.start);
+        self.store = BigRef::new(self.store.arena(), &squeezed);
+        self.set_range(0..squeezed.len());
+    }
+
+    /// Makes a squeezed sequence one that can be changed.
+    pub(super) fn open(&mut self) {
+        if let State::Squeezed(_) = self.state {
+            let mut sequence = Vec::new();
+            self.read(&mut sequence);
+            self.store = store(self.store.arena(), sequence.len());
+            self.state = State::Open;
+            self.place(&sequence, Side::Right);
+        } else if self.state == State::Stiff {
+            self.state = State::Open;
+        }
+    }
+
+    /// The sequence, by way of `buffer` if it is squeezed.
+    pub(super) fn read<'b>(&'b self, buffer: &'b mut Vec<u8>) -> Packed<'b> {
+        let State::Squeezed(bytes) = self.state else { return self.packed() };
+        buffer.resize(bytes as usize, 0);
+        lz4_flex::block::decompress_into(&self.store.as_ref()[self.range()], buffer)
+            .expect("what was squeezed here can be read here");
+        Packed::new(buffer)
     }
 
     #[inline]
@@ -82,25 +145,25 @@ impl Block {
 
     /// The element by itself.
     pub(super) fn big(&self) -> Option<&BigRef> {
-        self.alone.then_some(&self.store)
+        self.is_alone().then_some(&self.store)
     }
 
     /// Whether the peers would add an element of `len` bytes here.
     #[inline]
     pub(super) fn allows(&self, len: usize, bounds: &Bounds) -> bool {
-        !self.alone && bounds.allow(self.peer_bytes(), self.count(), len)
+        !self.is_alone() && bounds.allow(self.peer_bytes(), self.count(), len)
     }
 
     /// Whether the peers would make one block of two.
     pub(super) fn may_merge(&self, other: &Block, bounds: &Bounds) -> bool {
         let bytes = self.peer_bytes() + other.peer_bytes() - EMPTY_BYTES;
-        !self.alone && !other.alone && !bounds.exceeded(bytes, self.count() + other.count())
+        !self.is_alone() && !other.is_alone() && !bounds.exceeded(bytes, self.count() + other.count())
     }
 
     /// The bytes of the sequence.
     #[inline]
     pub(super) fn sequence(&self) -> &[u8] {
-        debug_assert!(!self.alone);
+        debug_assert!(matches!(self.state, State::Open | State::Stiff));
         &self.store.as_ref()[self.range()]
     }
 
@@ -135,7 +198,7 @@ impl Block {
     /// The element at an end.
     #[inline]
     pub(super) fn end(&self, side: Side) -> Item<'_> {
-        if self.alone {
+        if self.is_alone() {
             return Item::Big(&self.store);
         }
         let packed = self.packed();
@@ -148,7 +211,7 @@ impl Block {
 
     /// Takes `count` elements away at an end; others must remain.
     pub(super) fn cut(&mut self, side: Side, count: u64) {
-        debug_assert!(!self.alone && count < self.count());
+        debug_assert!(count < self.count());
         let packed = self.packed();
         let mut walk = packed.iter();
         let mut peer_bytes = 0;
@@ -211,7 +274,8 @@ impl Block {
     }
 
     /// Adds the elements of the block behind this one.
-    pub(super) fn append(&mut self, next: &Block) {
+    pub(super) fn append(&mut self, mut next: Block) {
+        next.open();
         let mut sequence = self.sequence().to_vec();
         let end = Packed::new(&sequence).end();
         packed::insert(&mut sequence, 0, end, next.packed().iter().map(Element::of));
@@ -358,12 +422,18 @@ pub(super) fn is(item: Item<'_>, wanted: &Element<'_>) -> bool {
 #[cfg(test)]
 impl Block {
     pub(super) fn check(&self) {
-        if self.alone {
+        if self.is_alone() {
             assert_eq!((self.count, self.store.len()), (1, self.end as usize));
         } else {
+            let mut buffer = Vec::new();
+            let packed = self.read(&mut buffer);
             assert!(self.count > 0);
-            assert_eq!(self.count(), self.packed().count() as u64);
-            assert_eq!(self.peer_bytes(), peer_bytes(self.packed()));
+            assert_eq!(self.count(), packed.count() as u64);
+            assert_eq!(self.peer_bytes(), peer_bytes(packed));
         }
+    }
+
+    pub(super) fn is_squeezed(&self) -> bool {
+        matches!(self.state, State::Squeezed(_))
     }
 }

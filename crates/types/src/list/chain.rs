@@ -16,6 +16,8 @@ use crate::packed::Element;
 pub(super) struct Chain {
     arena: &'static Arena,
     blocks: Blocks,
+    /// Whether a block may be squeezed.
+    squeezes: bool,
 }
 
 impl Large for Chain {
@@ -38,7 +40,7 @@ impl Large for Chain {
 
 impl Chain {
     pub(super) fn new(arena: &'static Arena) -> Chain {
-        Chain { arena, blocks: Blocks::default() }
+        Chain { arena, blocks: Blocks::default(), squeezes: false }
     }
 
     /// Adds a block of these elements, with their number and the bytes that they would take in a block of the peers'.
@@ -58,13 +60,66 @@ impl Chain {
         (self.blocks.len() == 1 && !block.is_alone()).then_some(block)
     }
 
+    /// Changes a block.
+    #[inline]
+    fn change<T>(&mut self, spot: Spot, change: impl FnOnce(&mut Block) -> T) -> T {
+        self.blocks.change(spot, |block| {
+            block.open();
+            change(block)
+        })
+    }
+
+    /// Brings the blocks at both ends in order after elements came or went there: `depth` of them are open, and one always, those that have come
+    /// to lie further inside are squeezed, unless `depth` is 0. O(blocks that have come or gone).
+    pub(super) fn settle(&mut self, depth: u32) {
+        if depth == 0 && !self.squeezes {
+            return;
+        }
+        self.squeezes = true;
+        let (depth, len) = (depth as usize, self.blocks.len());
+        for rank in 0..depth.max(1).min(len) {
+            self.at_rank(rank, Block::open);
+            self.at_rank(len - 1 - rank, Block::open);
+        }
+        if depth == 0 {
+            return;
+        }
+        let inner = depth..len.saturating_sub(depth).max(depth);
+        for rank in inner.clone() {
+            if self.at_rank(rank, squeeze_if_open) {
+                break;
+            }
+        }
+        for rank in inner.rev() {
+            if self.at_rank(rank, squeeze_if_open) {
+                break;
+            }
+        }
+    }
+
+    /// The same after elements came or went anywhere. O(blocks).
+    pub(super) fn settle_all(&mut self, depth: u32) {
+        self.settle(depth);
+        let depth = depth as usize;
+        if depth > 0 {
+            for rank in depth..self.blocks.len().saturating_sub(depth) {
+                self.at_rank(rank, squeeze_if_open);
+            }
+        }
+    }
+
+    fn at_rank<T>(&mut self, rank: usize, change: impl FnOnce(&mut Block) -> T) -> T {
+        let spot = self.blocks.at_rank(rank).expect("the rank is below the number of blocks");
+        self.blocks.change(spot, change)
+    }
+
     /// Adds an element at an end; without bounds, to the one block there is.
     #[inline]
     pub(super) fn push(&mut self, side: Side, string: &[u8], bounds: Option<&Bounds>) {
         if let Some(end) = self.blocks.end_spot(side)
             && bounds.is_none_or(|bounds| self.blocks.get(end).allows(string.len(), bounds))
         {
-            return self.blocks.change(end, |block| block.push(side, string));
+            return self.change(end, |block| block.push(side, string));
         }
         self.push_new(side, string, bounds);
     }
@@ -99,7 +154,7 @@ impl Chain {
                 self.blocks.remove(end);
                 left -= here;
             } else {
-                self.blocks.change(end, |block| block.cut(side, left));
+                self.change(end, |block| block.cut(side, left));
                 left = 0;
             }
         }
@@ -132,13 +187,14 @@ impl Chain {
     /// The number of the first element equal to `wanted`.
     fn find(&self, wanted: &Element<'_>) -> Option<(Spot, u64)> {
         let mut spot = self.blocks.end_spot(Side::Left)?;
+        let mut buffer = Vec::new();
         loop {
             let block = self.blocks.get(spot);
             if block.is_alone() {
                 if is(block.end(Side::Left), wanted) {
                     return Some((spot, 0));
                 }
-            } else if let Some((_, index)) = block.packed().find(wanted, 1) {
+            } else if let Some((_, index)) = block.read(&mut buffer).find(wanted, 1) {
                 return Some((spot, index as u64));
             }
             spot = self.blocks.next(spot)?;
@@ -164,30 +220,30 @@ impl Chain {
         // Of the elements of the block, as many come before the new one.
         let before = if side == Side::Left { index } else { index + 1 };
         let Some(bounds) = bounds else {
-            return self.blocks.change(spot, |block| block.replace(before, 0, string));
+            return self.change(spot, |block| block.replace(before, 0, string));
         };
         let at_edge = before == if side == Side::Left { 0 } else { block.count() };
         if bounds.is_large(string.len()) {
             let beside = if at_edge { (spot, side) } else { (self.split(spot, before), Side::Left) };
             self.blocks.insert(beside.0, beside.1, Block::alone(self.arena, string));
         } else if block.allows(string.len(), bounds) {
-            self.blocks.change(spot, |block| block.replace(before, 0, string));
+            self.change(spot, |block| block.replace(before, 0, string));
         } else if !at_edge {
             let behind = self.split(spot, before);
             let rank = self.blocks.rank(behind);
             // The new element goes to the part that begins, or ends, with it; the other part is where joining begins.
             if side == Side::Right {
-                self.blocks.change(behind, |block| block.push(Side::Left, string));
+                self.change(behind, |block| block.push(Side::Left, string));
                 self.merge_around(rank - 1, bounds);
             } else {
                 let front = self.blocks.previous(behind).expect("the block was split in two");
-                self.blocks.change(front, |block| block.push(Side::Right, string));
+                self.change(front, |block| block.push(Side::Right, string));
                 self.merge_around(rank, bounds);
             }
         } else if let Some(beside) = self.blocks.beside(spot, side)
             && self.blocks.get(beside).allows(string.len(), bounds)
         {
-            self.blocks.change(beside, |block| block.push(side.opposite(), string));
+            self.change(beside, |block| block.push(side.opposite(), string));
         } else {
             let mut block = Block::new(self.arena, string.len(), side);
             block.push(side, string);
@@ -202,7 +258,7 @@ impl Chain {
         let large = bounds.is_some_and(|bounds| bounds.is_large(string.len()));
         if block.is_alone() && large {
             let block = Block::alone(self.arena, string);
-            self.blocks.change(spot, |old| *old = block);
+            self.change(spot, |old| *old = block);
         } else if block.is_alone() {
             let rank = self.blocks.rank(spot);
             self.insert_at(spot, 0, Side::Right, string, bounds);
@@ -211,7 +267,7 @@ impl Chain {
         } else if let Some(bounds) = bounds.filter(|_| large) {
             self.set_apart(spot, index, string, bounds);
         } else {
-            self.blocks.change(spot, |block| block.replace(index, 1, string));
+            self.change(spot, |block| block.replace(index, 1, string));
         }
     }
 
@@ -227,7 +283,7 @@ impl Chain {
         if index == 0 {
             self.blocks.remove(spot);
         } else {
-            self.blocks.change(spot, |block| block.cut(Side::Right, 1));
+            self.change(spot, |block| block.cut(Side::Right, 1));
             self.merge_around(rank + 1, bounds);
         }
     }
@@ -235,6 +291,7 @@ impl Chain {
     /// Takes elements equal to `wanted` away, at most `most`, from one end on; how many it were.
     pub(super) fn remove(&mut self, from: Side, most: u64, wanted: &Element<'_>) -> u64 {
         let mut removed = 0;
+        let mut buffer = Vec::new();
         let mut next = self.blocks.end_spot(from);
         while let Some(spot) = next
             && removed < most
@@ -242,9 +299,11 @@ impl Chain {
             let block = self.blocks.get(spot);
             let here = if block.is_alone() {
                 u64::from(is(block.end(Side::Left), wanted))
+            } else if block.read(&mut buffer).find(wanted, 1).is_none() {
+                0
             } else {
                 let left = most - removed;
-                self.blocks.change(spot, |block| block.remove(from, left, wanted))
+                self.change(spot, |block| block.remove(from, left, wanted))
             };
             removed += here;
             let block = self.blocks.get(spot);
@@ -265,7 +324,7 @@ impl Chain {
     /// Splits a block before element `index`; the place of the second part.
     fn split(&mut self, spot: Spot, index: u64) -> Spot {
         let arena = self.arena;
-        let tail = self.blocks.change(spot, |block| block.split_off(arena, index));
+        let tail = self.change(spot, |block| block.split_off(arena, index));
         self.blocks.insert(spot, Side::Right, tail)
     }
 
@@ -291,9 +350,16 @@ impl Chain {
             return false;
         }
         let second = self.blocks.remove(second);
-        self.blocks.change(first, |block| block.append(&second));
+        self.change(first, |block| block.append(second));
         true
     }
+}
+
+/// Squeezes a block that is open; whether there was nothing to do.
+fn squeeze_if_open(block: &mut Block) -> bool {
+    let settled = block.is_settled();
+    block.squeeze();
+    settled
 }
 
 /// Calls `visit` with `count` elements of a block from `index` on.
@@ -307,7 +373,8 @@ fn visit_block(
     if let Some(big) = block.big() {
         return visit(Item::Big(big));
     }
-    let (packed, all) = (block.packed(), block.count());
+    let mut buffer = Vec::new();
+    let (packed, all) = (block.read(&mut buffer), block.count());
     if backwards {
         let mut walk = walk_back_from(packed, all, index);
         for _ in 0..count {
@@ -326,5 +393,10 @@ fn visit_block(
 impl Chain {
     pub(super) fn check(&self) {
         self.blocks.check();
+    }
+
+    pub(super) fn squeezed(&self) -> usize {
+        let spots = (0..self.blocks.len()).filter_map(|rank| self.blocks.at_rank(rank));
+        spots.filter(|spot| self.blocks.get(*spot).is_squeezed()).count()
     }
 }

@@ -46,7 +46,11 @@ fn storage() -> Storage {
 
 fn limits(rng: &mut Rng) -> Limits {
     let sizes = [-2, -2, -1, -3, -5, 1, 2, 3, 8, 128];
-    Limits { list_max_listpack_size: *rng.pick(&sizes).expect("there are some"), ..Limits::default() }
+    Limits {
+        list_max_listpack_size: *rng.pick(&sizes).expect("there are some"),
+        list_compress_depth: rng.below(4) as u32,
+        ..Limits::default()
+    }
 }
 
 fn contents(view: View<'_>, range: Range<u64>, backwards: bool) -> Vec<Vec<u8>> {
@@ -148,7 +152,7 @@ impl Pair {
             self.model.remove(index);
             removed += 1;
         }
-        assert_eq!(remove(&mut self.kept.slot(), side, most, wanted), removed);
+        assert_eq!(remove(&mut self.kept.slot(), side, most, wanted, &self.limits), removed);
     }
 
     fn check(&self, rng: &mut Rng) {
@@ -230,4 +234,28 @@ fn a_long_list_is_freed_in_slices() {
     }
     assert!(slices > 40, "{slices}");
     assert_eq!((chain.bytes(), storage.arena.bytes_used()), (0, 0));
+}
+
+/// Inner blocks of a list that can be compressed are, as the setting says, and are as they were when they come to an end.
+#[test]
+fn inner_blocks_are_squeezed() {
+    let mut kept = Kept::new(storage());
+    let limits = Limits { list_compress_depth: 1, ..Limits::default() };
+    let strings: Vec<_> =
+        (0..5_000).map(|number| format!("{{\"name\": \"element {number}\"}}").into_bytes()).collect();
+    let plain = Limits::default();
+    push(&mut kept.slot(), Side::Right, strings.iter().map(Vec::as_slice), &plain);
+    let chain = |kept: &Kept| kept.view().large::<Chain>().map(|chain| (chain.squeezed(), chain.bytes()));
+    let (squeezed, before) = chain(&kept).expect("the list is long");
+    assert_eq!(squeezed, 0);
+    set(&mut kept.slot(), 0, &strings[0], &limits);
+    let (squeezed, after) = chain(&kept).expect("the list is long");
+    assert!(squeezed > 10 && after < before * 2 / 3, "{squeezed} squeezed, {before} then {after} bytes");
+    assert_eq!(contents(kept.view(), 0..5_000, false), strings);
+    for string in strings.iter().rev() {
+        let taken = pop(&mut kept.slot(), Side::Right, |item| item.to_vec());
+        assert_eq!(&taken, string);
+        shrink(&mut kept.slot(), &limits);
+    }
+    assert_eq!(len(kept.view()), 0);
 }

@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use memory::Handle;
 use stdx::hash::hash64;
 
 use super::{Kept, Name, Set, member, piece};
@@ -10,44 +11,32 @@ use crate::Storage;
 use crate::packed::Piece;
 use crate::table::Table;
 
-/// Lookups that are under way at the same time.
-const WINDOW: usize = 32;
+/// Lookups that are under way at the same time: more than a processor can wait for, so that there always is one to go on with.
+const WINDOW: usize = 64;
 
-/// Members on their way through the other sets.
-struct Window<'a> {
-    storage: Storage,
-    candidates: Vec<Candidate<'a>>,
-}
+/// A member on its way through the other sets: what it is, and the hash of its name, which each table spreads anew.
+type Candidate<T> = (T, u64);
 
-struct Candidate<'a> {
-    member: Piece<'a>,
-    name: Name<'a>,
-    /// Of the name; spread anew in each table.
-    hash: u64,
-}
-
-impl<'a> Window<'a> {
-    /// Keeps the candidates that are members of `set`, or those that are not.
-    fn filter(&mut self, set: Set<'_>, members: bool) {
-        let Kept::Table(table) = set.0 else {
-            return self.candidates.retain(|candidate| set.has(candidate.member) == members);
-        };
-        for candidate in &self.candidates {
-            table.prefetch_bucket(table.spread(candidate.hash));
-        }
-        for candidate in &self.candidates {
-            table.prefetch_element(table.spread(candidate.hash));
-        }
-        self.candidates.retain(|candidate| {
-            let hash = table.spread(candidate.hash);
-            table.find_hashed(hash, candidate.name.bytes()).is_some() == members
-        });
+/// Keeps the candidates that are members of `set`, or those that are not.
+fn filter<T>(
+    candidates: &mut Vec<Candidate<T>>,
+    set: Set<'_>,
+    members: bool,
+    name: impl Fn(&T) -> &[u8],
+    piece: impl Fn(&T) -> Piece<'_>,
+) {
+    let Kept::Table(table) = set.0 else {
+        return candidates.retain(|(candidate, _)| set.has(piece(candidate)) == members);
+    };
+    for (_, hash) in &mut *candidates {
+        table.prefetch_bucket(table.spread(*hash));
     }
-
-    fn push(&mut self, member: Piece<'a>, name: Name<'a>) {
-        let hash = hash64(self.storage.seed, name.bytes());
-        self.candidates.push(Candidate { member, name, hash });
+    for (_, hash) in &mut *candidates {
+        table.prefetch_element(table.spread(*hash));
     }
+    candidates.retain(|(candidate, hash)| {
+        table.find_hashed(table.spread(*hash), name(candidate)).is_some() == members
+    });
 }
 
 /// Calls `found` with each member of the first set that is a member of all others, until it breaks. The smallest should be the first.
@@ -81,28 +70,55 @@ fn select<'a>(
     members: bool,
     mut found: impl FnMut(Piece<'a>) -> ControlFlow<()>,
 ) {
-    let mut window = Window { storage, candidates: Vec::with_capacity(WINDOW) };
-    let mut flush = |window: &mut Window<'a>| {
+    if let Kept::Table(table) = first.0 {
+        return select_from_table(storage, table, others, members, found);
+    }
+    let mut candidates = Vec::with_capacity(WINDOW);
+    let mut flush = |candidates: &mut Vec<Candidate<(Piece<'a>, Name<'a>)>>| {
         for set in others {
-            if window.candidates.is_empty() {
-                break;
-            }
-            window.filter(*set, members);
+            filter(candidates, *set, members, |(_, name)| name.bytes(), |(member, _)| *member);
         }
-        window.candidates.drain(..).try_for_each(|candidate| found(candidate.member))
+        candidates.drain(..).try_for_each(|((member, _), _)| found(member))
     };
-    let flow = match first.0 {
-        Kept::Table(table) => walk(table, |name| {
-            window.push(member(name), Name::Plain(name));
-            if window.candidates.len() < WINDOW { ControlFlow::Continue(()) } else { flush(&mut window) }
-        }),
-        _ => first.visit(|member| {
-            window.push(member, Name::of(member));
-            if window.candidates.len() < WINDOW { ControlFlow::Continue(()) } else { flush(&mut window) }
-        }),
-    };
+    let flow = first.visit(|member| {
+        let name = Name::of(member);
+        let hash = hash64(storage.seed, name.bytes());
+        candidates.push(((member, name), hash));
+        if candidates.len() < WINDOW { ControlFlow::Continue(()) } else { flush(&mut candidates) }
+    });
     if flow.is_continue() {
-        let _ = flush(&mut window);
+        let _ = flush(&mut candidates);
+    }
+}
+
+/// The same for a large first set. Elements are asked for when their handles are met, read when a window of them is complete, and so on: no step
+/// waits for what it has just asked for.
+fn select_from_table<'a>(
+    storage: Storage,
+    table: &'a Table,
+    others: &[Set<'_>],
+    members: bool,
+    mut found: impl FnMut(Piece<'a>) -> ControlFlow<()>,
+) {
+    let mut handles: Vec<Handle> = Vec::with_capacity(2 * WINDOW);
+    let mut candidates: Vec<Candidate<&'a [u8]>> = Vec::with_capacity(2 * WINDOW);
+    let mut cursor = 0;
+    loop {
+        cursor = table.scan_bucket(cursor, |handle| handles.push(handle));
+        if cursor != 0 && handles.len() < WINDOW {
+            continue;
+        }
+        candidates.extend(handles.drain(..).map(|handle| {
+            let name = table.element(handle).name();
+            (name, hash64(storage.seed, name))
+        }));
+        for set in others {
+            filter(&mut candidates, *set, members, |name| name, |name| member(name));
+        }
+        let flow = candidates.drain(..).try_for_each(|(name, _)| found(member(name)));
+        if cursor == 0 || flow.is_break() {
+            return;
+        }
     }
 }
 
@@ -124,21 +140,6 @@ pub(super) fn look_up<'n>(
         window.iter().for_each(|(_, hash)| table.prefetch_element(*hash));
         for (name, hash) in window.drain(..) {
             found(table.find_hashed(hash, name.bytes()).is_some());
-        }
-    }
-}
-
-/// Calls `visit` with the names of a table until it breaks.
-fn walk<'a>(table: &'a Table, mut visit: impl FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()> {
-    let (mut cursor, mut flow) = (0, ControlFlow::Continue(()));
-    loop {
-        cursor = table.scan_bucket(cursor, |handle| {
-            if flow.is_continue() {
-                flow = visit(table.element(handle).name());
-            }
-        });
-        if cursor == 0 || flow.is_break() {
-            return flow;
         }
     }
 }
