@@ -229,8 +229,8 @@ pub struct Range<'a> {
 /// Where a range is.
 enum Walk {
     Up(Option<(Place, Cursor)>),
-    /// The block, and its entries that are still to come.
-    Down(Option<Place>, Vec<(Cursor, Found)>),
+    /// The block, a cursor of it once it was walked through, and its entries that are still to come.
+    Down(Option<Place>, Option<Cursor>, Vec<Found>),
 }
 
 impl Walk {
@@ -240,7 +240,7 @@ impl Walk {
     }
 
     fn down(source: Source<'_>, end: Id) -> Walk {
-        Walk::Down(source.floor(end), Vec::new())
+        Walk::Down(source.floor(end), None, Vec::new())
     }
 }
 
@@ -266,42 +266,32 @@ impl<'a> Iterator for Range<'a> {
                 }
                 *state = source.after(*place).map(|place| (place, Cursor::new(source.block(place))));
             },
-            Walk::Down(place, entries) => loop {
-                if let Some((cursor, found)) = entries.pop() {
+            Walk::Down(place, cursor, entries) => loop {
+                if let (Some(found), Some(cursor)) = (entries.pop(), &*cursor) {
                     if found.id < start {
-                        entries.clear();
                         *place = None;
                         return None;
                     }
-                    let block = source.block((*place)?);
-                    return Some(cursor.entry(block, &found));
+                    return Some(cursor.entry(source.block((*place)?), &found));
                 }
-                gather(source, place, end, entries)?;
+                if cursor.is_some() {
+                    *place = source.before((*place)?);
+                }
+                *cursor = Some(gather(source.block((*place)?), end, entries));
             },
         }
     }
 }
 
-/// Gathers the entries of the next block of a descending range; None when there is no more block. `place` is the block whose entries were gathered
-/// last, or, if `entries` never held any, the first one.
-fn gather(
-    source: Source<'_>,
-    place: &mut Option<Place>,
-    end: Id,
-    entries: &mut Vec<(Cursor, Found)>,
-) -> Option<()> {
-    if entries.capacity() > 0 {
-        *place = source.before((*place)?);
-    }
-    let block = source.block((*place)?);
+/// Gathers the entries of a block up to an id; the cursor that has passed them.
+fn gather(block: &[u8], end: Id, entries: &mut Vec<Found>) -> Cursor {
     let mut cursor = Cursor::new(block);
-    entries.reserve(1);
     while let Some(found) = cursor.next(block) {
         if !found.removed && found.id <= end {
-            entries.push((cursor.clone(), found));
+            entries.push(found);
         }
     }
-    Some(())
+    cursor
 }
 
 /// A stream in its slot, to be changed. Whoever removes the last entry decides whether the key stays: it does, as with the peers.
