@@ -126,6 +126,27 @@ fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
     (!value.is_nan()).then_some(value)
 }
 
+/// Text of `value` with 17 significant digits at most, without zeroes at their end: what C's `%.17g` prints. Some old replies carry doubles so.
+pub fn format_f64_17(value: f64) -> String {
+    const DIGITS: i32 = 17;
+    if !value.is_finite() || value == 0.0 {
+        let mut buffer = [0; F64_LEN_MAX];
+        return String::from_utf8_lossy(format_f64(value, &mut buffer)).into_owned();
+    }
+    let scientific = format!("{value:.*e}", (DIGITS - 1) as usize);
+    let (digits, exponent) = scientific.split_once('e').expect("the scientific form has an exponent");
+    let exponent: i32 = exponent.parse().expect("the exponent is a number");
+    let without_zeroes = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if !(-4..DIGITS).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", without_zeroes(digits), exponent.unsigned_abs());
+    }
+    without_zeroes(&format!("{value:.*}", (DIGITS - 1 - exponent) as usize))
+}
+
 /// Text of `value` as replies carry it: an integer of up to 2^62 exactly; else few digits that read back as the
 /// same double, plain where that is short, otherwise as `d.ddde+NN`; `inf`, `-inf`, `nan`, `-0`.
 pub fn format_f64(value: f64, buffer: &mut [u8; F64_LEN_MAX]) -> &[u8] {

@@ -18,6 +18,9 @@ const JUNK: &[&[u8]] = &[b"abc", b"", b"1.5", b"-1", b"nan", b"NX", b"xx", b"GET
 /// Short, for nobody comes meanwhile; or wrong.
 const TIMEOUTS: &[&[u8]] = &[b"0.01", b"0.003", b"-1", b"x", b"1e400"];
 const TIMEOUTS_MS: &[&[u8]] = &[b"1", b"5", b"-1", b"x"];
+/// Of SORT: without a `*` a set would come in its own order.
+const BY_PATTERNS: &[&[u8]] = &[b"*", b"h*->a", b"h1->*", b"nokey*", b"{t}*"];
+const GET_PATTERNS: &[&[u8]] = &[b"#", b"*", b"h*->m1", b"a", b"h1->*"];
 const DATABASES: u64 = 4;
 /// Deadlines lie further away than any run takes, or in the past.
 const FAR_S: u64 = 1000;
@@ -189,6 +192,9 @@ impl<'a> Generator<'a> {
 
     /// A word that means something to commands of this type, if there is one for the argument's name.
     fn special(&mut self, argument: &Argument) -> Option<Vec<u8>> {
+        if argument.name.ends_with("-pattern") {
+            return Some(self.pick(if argument.name.starts_with("by") { BY_PATTERNS } else { GET_PATTERNS }));
+        }
         let vocabulary = self.vocabulary?;
         if argument.name == "timeout" || argument.token.as_deref() == Some("BLOCK") {
             return Some(self.pick(if argument.name == "timeout" { TIMEOUTS } else { TIMEOUTS_MS }));

@@ -103,9 +103,6 @@ const RULES: &[(&str, Rule)] = &[
     ("xpending", Rule::Timeless),
     ("xinfo stream", Rule::Timeless),
     ("xinfo consumers", Rule::Timeless),
-    // With BY and no `*` a set keeps its own order, which is each server's.
-    ("sort", Rule::Never),
-    ("sort_ro", Rule::Never),
 ];
 
 /// Commands without which a sequence would have nothing to look at; drawn even where only others are asked for.

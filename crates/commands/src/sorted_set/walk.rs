@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
-use stdx::num::{F64_LEN_MAX, format_f64, parse_i64};
+use shard::keyspace::Entry;
+use stdx::num::{F64_LEN_MAX, format_f64, format_f64_17, parse_i64};
 use stdx::rng::Rng;
 use types::zset::SortedSet;
+use types::{Form, View};
 
 use super::common::{read, reply_count, reply_member, reply_members};
 use crate::element_scan::{self, Options};
@@ -87,6 +89,9 @@ fn reply_distinct(set: SortedSet<'_>, count: u64, with_scores: bool, rng: &mut R
 pub(super) fn zscan(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let cursor = element_scan::cursor(args)?;
     let key = cx.key(args, 1);
+    // What the peers keep in a skip list they print with all digits here, and only here.
+    let form = cx.peek(key).and_then(Entry::collection).map(View::form);
+    let all_digits = form == Some(Form::SortedSetSkiplist);
     let Some(set) = read(cx, key)? else {
         element_scan::nothing(reply);
         return Ok(Effect::None);
@@ -104,7 +109,11 @@ pub(super) fn zscan(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
         reply.bulk(member);
         if !options.names_only {
             // A text in RESP3 too.
-            reply.bulk(format_f64(score, &mut [0; F64_LEN_MAX]));
+            if all_digits {
+                reply.bulk(format_f64_17(score).as_bytes());
+            } else {
+                reply.bulk(format_f64(score, &mut [0; F64_LEN_MAX]));
+            }
         }
     }
     Ok(Effect::None)

@@ -191,3 +191,27 @@ fn bounds_of_score_ranges() {
         assert_eq!(parse_score_bound(text.as_bytes()), None, "{text:?}");
     }
 }
+
+#[test]
+fn seventeen_digits_are_those_of_c() {
+    // Printed by C's printf("%.17g").
+    let printed = [
+        (0.1, "0.10000000000000001"),
+        (1e-5, "1.0000000000000001e-05"),
+        (0.0001, "0.0001"),
+        (1.5, "1.5"),
+        (-0.25, "-0.25"),
+        (1e16, "10000000000000000"),
+        (1e17, "1e+17"),
+        (123_456_789.123, "123456789.123"),
+        (1e300, "1.0000000000000001e+300"),
+        (5e-324, "4.9406564584124654e-324"),
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (f64::INFINITY, "inf"),
+        (3.0, "3"),
+    ];
+    for (value, text) in printed {
+        assert_eq!(format_f64_17(value), text);
+    }
+}
