@@ -14,7 +14,7 @@ use command::{Categories, Command, Flags, Group, KeyFlags, KeySpec, Spec};
 use resp::Reply;
 use shard::exec::Exec;
 use shard::plan::Plan;
-use types::hash::{Field, Rules};
+use types::hash::{Field, Name, Rules};
 use types::packed::Piece;
 
 use counters::{hincrby, hincrbyfloat};
@@ -510,13 +510,10 @@ fn rules<'a>(cx: &Exec<'a>) -> Rules<'a> {
     Rules { limits: &settings.limits, now_ms: cx.now_ms }
 }
 
-/// Replies with a name or a small value.
+/// Replies with the name of a field.
 #[inline]
-fn reply_piece(reply: &mut Reply, piece: Piece<'_>) {
-    match piece {
-        Piece::Bytes(bytes) => reply.bulk(bytes),
-        Piece::Int(integer) => reply.bulk_int(integer),
-    }
+fn reply_name(reply: &mut Reply, name: Name<'_>) {
+    name.with(|name| reply.bulk(name));
 }
 
 /// Replies with the value of a field; a large one is not copied.
@@ -524,7 +521,10 @@ fn reply_piece(reply: &mut Reply, piece: Piece<'_>) {
 fn reply_value(reply: &mut Reply, field: &Field<'_>) {
     match field.big() {
         Some(big) => reply.bulk_shared(Arc::new(big)),
-        None => reply_piece(reply, field.value),
+        None => match field.value {
+            Piece::Bytes(bytes) => reply.bulk(bytes),
+            Piece::Int(integer) => reply.bulk_int(integer),
+        },
     }
 }
 

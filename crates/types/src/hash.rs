@@ -2,14 +2,18 @@
 //! are large. Not the commands: whether a field may be set is theirs to decide.
 //!
 //! ```text
-//! packed, no field has a deadline   tag | sequence of field, value, field, value, ...
-//! packed, some have                 tag | due 6 | sequence of field, value, deadline, field, value, deadline, ...
+//! packed, no field has a deadline   tag | prefix? | sequence of field, value, field, value, ...
+//! packed, some have                 tag | due 6 | prefix? | sequence of field, value, deadline, field, value, deadline, ...
 //! large                             a Table; the deadline of a field is its element's
 //!
-//! tag       the form, and bit 7: some field has a deadline
+//! tag       the form, bit 7: some field has a deadline, bit 6: there is a prefix
+//! prefix    length 1 | bytes with which the names of all fields begin; the sequence holds the rest of each
 //! due       unix time in ms before which no field expires; those after the year 10889 count as that
 //! deadline  an integer: 0 for none, else ms since 2024-01-01 UTC
 //! ```
+//!
+//! Names that programs make (`field:1`, `field:2`) mostly begin alike. What they share is looked for when a hash has 4, 8, 16, ... fields and for those
+//! of one command that makes a hash; a name that begins otherwise shortens it.
 //!
 //! Up to some hundred fields a walk over the packed ones is as fast as an index, and takes a fourth of the memory.
 
@@ -26,6 +30,11 @@ mod tests;
 
 /// The bit of the tag: some field has a deadline.
 const VOLATILE: u8 = 1 << 7;
+/// The bit of the tag: what all names begin with stands before the sequence.
+const PREFIXED: u8 = 1 << 6;
+const PREFIX_BYTES_MAX: usize = 64;
+/// Fields from which on a common beginning is looked for.
+const PREFIX_FIELDS_MIN: usize = 4;
 /// Bytes of the lower bound of the deadlines.
 const DUE_BYTES: usize = 6;
 /// 2024-01-01T00:00:00Z in unix milliseconds: 19,723 days of 86,400,000 ms.
@@ -44,11 +53,46 @@ const PAIRS_PACKED_AT_ONCE: usize = 64;
 /// A field, while its hash is borrowed.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
-    pub name: Piece<'a>,
+    pub name: Name<'a>,
     pub value: Piece<'a>,
     /// Unix time in ms when the field expires.
     pub deadline: Option<u64>,
     element: Option<table::Element<'a>>,
+}
+
+/// The name of a field.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'a> {
+    prefix: &'a [u8],
+    rest: Piece<'a>,
+}
+
+impl Name<'_> {
+    /// Calls `f` with the name.
+    #[inline]
+    pub fn with<T>(self, f: impl FnOnce(&[u8]) -> T) -> T {
+        let mut text = IntText::default();
+        let rest = self.rest.to_bytes(&mut text);
+        if self.prefix.is_empty() {
+            return f(rest);
+        }
+        let (mut short, mut long) = ([0; 2 * PREFIX_BYTES_MAX], Vec::new());
+        let bytes = self.prefix.len() + rest.len();
+        let name = if bytes <= short.len() {
+            &mut short[..bytes]
+        } else {
+            long.resize(bytes, 0);
+            &mut long[..]
+        };
+        name[..self.prefix.len()].copy_from_slice(self.prefix);
+        name[self.prefix.len()..].copy_from_slice(rest);
+        f(name)
+    }
+
+    /// The name, owned.
+    pub fn to_vec(self) -> Vec<u8> {
+        self.with(<[u8]>::to_vec)
+    }
 }
 
 impl<'a> Field<'a> {
@@ -57,7 +101,8 @@ impl<'a> Field<'a> {
             Value::Bytes(bytes) => Piece::Bytes(bytes),
             Value::Int(integer) => Piece::Int(integer),
         };
-        let (name, deadline) = (Piece::Bytes(element.name()), element.deadline());
+        let name = Name { prefix: b"", rest: Piece::Bytes(element.name()) };
+        let deadline = element.deadline();
         Field { name, value, deadline, element: Some(element) }
     }
 
@@ -124,8 +169,7 @@ pub struct Hash<'a> {
 
 #[derive(Clone, Copy)]
 enum Fields<'a> {
-    /// The sequence, and the elements per field: 2 or 3.
-    Packed(Packed<'a>, usize),
+    Packed(Packed<'a>, Shape<'a>),
     Large(&'a Table),
 }
 
@@ -134,7 +178,7 @@ impl<'a> Hash<'a> {
     #[inline]
     pub fn of(view: View<'a>, now_ms: u64) -> Hash<'a> {
         let fields = match view {
-            View::Packed(bytes) => Fields::Packed(sequence(bytes), stride(bytes[0])),
+            View::Packed(bytes) => Fields::Packed(sequence(bytes), Shape::of(bytes)),
             View::Large(..) => Fields::Large(view.large().expect("it is not packed")),
         };
         Hash { fields, now_ms }
@@ -143,7 +187,7 @@ impl<'a> Hash<'a> {
     /// Fields, perhaps with some that have expired. O(1) for a large hash, O(fields) for a packed one.
     pub fn len(&self) -> usize {
         match self.fields {
-            Fields::Packed(packed, stride) => packed.count() / stride,
+            Fields::Packed(packed, shape) => packed.count() / shape.stride,
             Fields::Large(table) => table.len(),
         }
     }
@@ -160,7 +204,7 @@ impl<'a> Hash<'a> {
     pub fn count_alive(&self) -> usize {
         match self.fields {
             Fields::Large(table) if table.due_ms() >= self.now_ms => table.len(),
-            Fields::Packed(packed, 2) => packed.count() / 2,
+            Fields::Packed(packed, Shape { stride: 2, .. }) => packed.count() / 2,
             _ => {
                 let mut count = 0;
                 self.for_each(|_| count += 1);
@@ -173,9 +217,10 @@ impl<'a> Hash<'a> {
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<Field<'a>> {
         let field = match self.fields {
-            Fields::Packed(packed, stride) => {
-                let (cursor, _) = packed.find(&Element::new(name), stride)?;
-                read_field(&mut packed.iter_from(cursor), stride)
+            Fields::Packed(packed, shape) => {
+                let rest = name.strip_prefix(shape.prefix)?;
+                let (cursor, _) = packed.find(&Element::new(rest), shape.stride)?;
+                read_field(&mut packed.iter_from(cursor), shape)
             }
             Fields::Large(table) => table.get(name).map(Field::of),
         };
@@ -201,9 +246,9 @@ impl<'a> Hash<'a> {
     pub fn for_each(&self, mut f: impl FnMut(Field<'a>)) {
         let now_ms = self.now_ms;
         match self.fields {
-            Fields::Packed(packed, stride) => {
+            Fields::Packed(packed, shape) => {
                 let mut walk = packed.iter();
-                while let Some(field) = read_field(&mut walk, stride) {
+                while let Some(field) = read_field(&mut walk, shape) {
                     if field.is_alive(now_ms) {
                         f(field);
                     }
@@ -246,10 +291,19 @@ pub fn pack<'p>(
     if pairs.len() > PAIRS_PACKED_AT_ONCE || bytes_max > PACKED_BYTES_MAX {
         return None;
     }
-    let mut bytes = Vec::with_capacity(bytes_max + EMPTY.len() + DUE_BYTES);
-    bytes.extend_from_slice(EMPTY);
+    let mut bytes = Vec::with_capacity(bytes_max + EMPTY.len() + DUE_BYTES + 1);
+    let prefix = if pairs.len() >= PREFIX_FIELDS_MIN {
+        pairs.clone().map(|(name, _)| name).reduce(common).filter(|prefix| is_worth_it(prefix))
+    } else {
+        None
+    };
+    write_head(&mut bytes, EMPTY[0], matches!(lifetime, Lifetime::At(_)), prefix.unwrap_or_default());
+    if matches!(lifetime, Lifetime::At(_)) {
+        write_due(&mut bytes, u64::MAX);
+    }
+    bytes.extend_from_slice(packed::EMPTY);
     if pairs.len() as u64 > rules.limits.hash_max_listpack_entries {
-        bytes[0] = Form::HashHashtable as u8;
+        set_region_form(&mut bytes, Form::HashHashtable);
     }
     let mut added = 0;
     for (name, value) in pairs {
@@ -346,10 +400,19 @@ pub fn expire(slot: &mut Slot<'_>, now_ms: u64, buckets_max: u32, mut expired: i
     outcome
 }
 
-/// Where the sequence of a packed hash begins.
-#[inline]
-fn start(tag: u8) -> usize {
-    if tag & VOLATILE != 0 { 1 + DUE_BYTES } else { 1 }
+/// How the sequence of a packed hash is to be read.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    /// Elements per field: 2, or 3 with deadlines.
+    stride: usize,
+    prefix: &'a [u8],
+}
+
+impl<'a> Shape<'a> {
+    #[inline]
+    fn of(bytes: &'a [u8]) -> Shape<'a> {
+        Shape { stride: stride(bytes[0]), prefix: prefix(bytes) }
+    }
 }
 
 /// Elements of the sequence per field.
@@ -358,9 +421,54 @@ fn stride(tag: u8) -> usize {
     if tag & VOLATILE != 0 { 3 } else { 2 }
 }
 
+/// Where the prefix, or else the sequence begins.
+#[inline]
+fn behind_due(tag: u8) -> usize {
+    if tag & VOLATILE != 0 { 1 + DUE_BYTES } else { 1 }
+}
+
+/// Where the sequence of a packed hash begins.
+#[inline]
+fn start(bytes: &[u8]) -> usize {
+    let at = behind_due(bytes[0]);
+    if bytes[0] & PREFIXED != 0 { at + 1 + usize::from(bytes[at]) } else { at }
+}
+
+/// What the names of all fields begin with.
+#[inline]
+fn prefix(bytes: &[u8]) -> &[u8] {
+    if bytes[0] & PREFIXED == 0 {
+        return b"";
+    }
+    let at = behind_due(bytes[0]);
+    &bytes[at + 1..][..usize::from(bytes[at])]
+}
+
 #[inline]
 fn sequence(bytes: &[u8]) -> Packed<'_> {
-    Packed::new(&bytes[start(bytes[0])..])
+    Packed::new(&bytes[start(bytes)..])
+}
+
+/// What stands before the sequence; the bound of the deadlines is 0 yet.
+fn write_head(to: &mut Vec<u8>, tag: u8, volatile: bool, prefix: &[u8]) {
+    let bits = if volatile { VOLATILE } else { 0 } | if prefix.is_empty() { 0 } else { PREFIXED };
+    to.push(tag & !(VOLATILE | PREFIXED) | bits);
+    to.resize(behind_due(bits), 0);
+    if !prefix.is_empty() {
+        to.push(u8::try_from(prefix.len()).expect("a prefix is short"));
+        to.extend_from_slice(prefix);
+    }
+}
+
+/// What two names begin with, as far as a prefix may go.
+fn common<'n>(left: &'n [u8], right: &[u8]) -> &'n [u8] {
+    let same = left.iter().zip(right).take(PREFIX_BYTES_MAX).take_while(|(a, b)| a == b).count();
+    &left[..same]
+}
+
+/// Whether a common beginning saves anything; of numbers it does not, for they are kept in few bytes as they are.
+fn is_worth_it(prefix: &[u8]) -> bool {
+    prefix.first().is_some_and(|first| !first.is_ascii_digit() && *first != b'-')
 }
 
 #[inline]
@@ -376,9 +484,10 @@ fn write_due(bytes: &mut [u8], due_ms: u64) {
 }
 
 #[inline]
-fn read_field<'a>(walk: &mut packed::Walk<'a>, stride: usize) -> Option<Field<'a>> {
-    let (name, value) = (walk.next()?, walk.next()?);
-    let deadline = if stride == 3 { read_deadline(walk.next()?) } else { None };
+fn read_field<'a>(walk: &mut packed::Walk<'a>, shape: Shape<'a>) -> Option<Field<'a>> {
+    let (rest, value) = (walk.next()?, walk.next()?);
+    let name = Name { prefix: shape.prefix, rest };
+    let deadline = if shape.stride == 3 { read_deadline(walk.next()?) } else { None };
     Some(Field { name, value, deadline, element: None })
 }
 
@@ -400,7 +509,7 @@ fn is_long(limits: &Limits, name: &[u8], value: &[u8]) -> bool {
     name.len().max(value.len()) as u64 > limits.hash_max_listpack_value
 }
 
-/// Sets a field of a packed hash; whether it is new. None, and nothing has changed, if the hash would become too large.
+/// Sets a field of a packed hash; whether it is new. None, and the field is as it was, if the hash would become too large.
 fn set_packed(
     region: &mut impl Region,
     rules: Rules<'_>,
@@ -408,32 +517,34 @@ fn set_packed(
     value: &[u8],
     lifetime: Lifetime,
 ) -> Option<bool> {
-    let (name_bytes, value_bytes) = (name.len(), value.len());
-    if region.bytes().len() + name_bytes + value_bytes > PACKED_BYTES_MAX {
-        return None;
-    }
     let long = is_long(rules.limits, name, value);
-    let (name, value) = (Element::new(name), Element::new(value));
     if matches!(lifetime, Lifetime::At(_)) {
         make_volatile(region);
     }
-    let tag = region.bytes()[0];
-    let packed = sequence(region.bytes());
-    let (added, count) = match packed.find_or_count(&name, stride(tag)) {
+    if !name.starts_with(prefix(region.bytes())) {
+        let shorter = common(prefix(region.bytes()), name).to_vec();
+        rewrite(region, region.bytes()[0] & VOLATILE != 0, Some(&shorter), |_| true);
+    }
+    if region.bytes().len() + name.len() + value.len() > PACKED_BYTES_MAX {
+        return None;
+    }
+    let bytes = region.bytes();
+    let (at, stride, packed) = (start(bytes), stride(bytes[0]), sequence(bytes));
+    let (rest, value) = (Element::new(&name[prefix(bytes).len()..]), Element::new(value));
+    let (added, count) = match packed.find_or_count(&rest, stride) {
         Ok((cursor, _)) => {
-            let at = packed.next(cursor).expect("a field has a value");
-            let before =
-                read_field(&mut packed.iter_from(cursor), stride(tag)).expect("it has just been found");
+            let before = read_field(&mut packed.iter_from(cursor), Shape::of(bytes));
+            let before = before.expect("it has just been found");
+            let cursor = packed.next(cursor).expect("a field has a value");
             let (alive, before) = (before.is_alive(rules.now_ms), before.deadline);
             let deadline = match lifetime {
                 Lifetime::At(deadline) => Some(deadline),
                 Lifetime::Keep if alive => before,
                 Lifetime::Keep | Lifetime::Clear => None,
             };
-            if stride(tag) == 2 {
-                packed::replace(region, start(tag), at, 1, [value].into_iter());
-            } else {
-                packed::replace(region, start(tag), at, 2, [value, deadline_element(deadline)].into_iter());
+            let elements = [value, deadline_element(deadline)].into_iter().take(stride - 1);
+            packed::replace(region, at, cursor, stride - 1, elements);
+            if stride == 3 {
                 after_deadline(region, before, deadline);
             }
             (!alive, 0)
@@ -441,11 +552,12 @@ fn set_packed(
         Err(count) if count >= PACKED_FIELDS_MAX => return None,
         Err(count) => {
             let deadline = if let Lifetime::At(deadline) = lifetime { Some(deadline) } else { None };
-            let elements = [name, value, deadline_element(deadline)].into_iter().take(stride(tag));
-            packed::insert(region, start(tag), packed.end(), elements);
-            if stride(tag) == 3 {
+            let elements = [rest, value, deadline_element(deadline)].into_iter().take(stride);
+            packed::insert(region, at, packed.end(), elements);
+            if stride == 3 {
                 after_deadline(region, None, deadline);
             }
+            look_for_prefix(region, count + 1);
             (true, count + 1)
         }
     };
@@ -453,6 +565,26 @@ fn set_packed(
         set_region_form(region, Form::HashHashtable);
     }
     Some(added)
+}
+
+/// Looks for what the names of a packed hash have in common, if it has just got so many fields.
+fn look_for_prefix(region: &mut impl Region, count: usize) {
+    let bytes = region.bytes();
+    if count < PREFIX_FIELDS_MIN || !count.is_power_of_two() || bytes[0] & PREFIXED != 0 {
+        return;
+    }
+    let (mut walk, shape) = (sequence(bytes).iter(), Shape::of(bytes));
+    let Some(first) = read_field(&mut walk, shape) else { return };
+    let first = first.name.to_vec();
+    let mut shared = common(&first, &first);
+    while is_worth_it(shared)
+        && let Some(field) = read_field(&mut walk, shape)
+    {
+        shared = field.name.with(|name| common(shared, name));
+    }
+    if is_worth_it(shared) {
+        rewrite(region, bytes[0] & VOLATILE != 0, Some(shared), |_| true);
+    }
 }
 
 fn set_region_form(region: &mut impl Region, form: Form) {
@@ -468,42 +600,62 @@ fn after_deadline(region: &mut impl Region, before: Option<u64>, after: Option<u
         let due_ms = read_due(region.bytes()).min(deadline);
         write_due(region.splice(0, 0, 0), due_ms);
     } else if before.is_some() {
-        let mut walk = sequence(region.bytes()).iter();
-        while let Some(field) = read_field(&mut walk, 3) {
+        let bytes = region.bytes();
+        let mut walk = sequence(bytes).iter();
+        while let Some(field) = read_field(&mut walk, Shape::of(bytes)) {
             if field.deadline.is_some() {
                 return;
             }
         }
-        rewrite(region, false, |_| true);
+        rewrite(region, false, None, |_| true);
     }
 }
 
 /// Makes room for deadlines.
 fn make_volatile(region: &mut impl Region) {
     if region.bytes()[0] & VOLATILE == 0 {
-        rewrite(region, true, |_| true);
+        rewrite(region, true, None, |_| true);
     }
 }
 
-/// Writes a packed hash anew with the fields that `keep` keeps, with or without room for deadlines.
-fn rewrite(region: &mut impl Region, volatile: bool, mut keep: impl FnMut(&Field<'_>) -> bool) {
+/// Writes a packed hash anew with the fields that `keep` keeps, with or without room for deadlines, and with another prefix if one is given, with
+/// which all names must begin.
+fn rewrite(
+    region: &mut impl Region,
+    volatile: bool,
+    prefix_new: Option<&[u8]>,
+    mut keep: impl FnMut(&Field<'_>) -> bool,
+) {
     let bytes = region.bytes();
-    let (tag, stride_before) = (bytes[0], stride(bytes[0]));
-    let mut new = Vec::with_capacity(bytes.len() + bytes.len() / 2 + DUE_BYTES);
-    new.push(if volatile { tag | VOLATILE } else { tag & !VOLATILE });
-    new.resize(start(new[0]), 0);
-    let mut due_ms = u64::MAX;
+    let shape = Shape::of(bytes);
+    let prefix = prefix_new.unwrap_or(shape.prefix);
+    // The rests of the names, one after the other, where they change.
+    let (mut rests, mut ends) = (Vec::new(), Vec::new());
+    if prefix_new.is_some() {
+        let mut walk = sequence(bytes).iter();
+        while let Some(field) = read_field(&mut walk, shape) {
+            field.name.with(|name| rests.extend_from_slice(&name[prefix.len()..]));
+            ends.push(rests.len());
+        }
+    }
+    let (mut begin, mut ends) = (0, ends.into_iter());
+    let (mut elements, mut due_ms) = (Vec::new(), u64::MAX);
     let mut walk = sequence(bytes).iter();
-    let mut elements = Vec::new();
-    while let Some(field) = read_field(&mut walk, stride_before) {
+    while let Some(field) = read_field(&mut walk, shape) {
+        let rest = match ends.next() {
+            Some(end) => Element::new(&rests[std::mem::replace(&mut begin, end)..end]),
+            None => Element::of(field.name.rest),
+        };
         if keep(&field) {
-            elements.extend([Element::of(field.name), Element::of(field.value)]);
+            elements.extend([rest, Element::of(field.value)]);
             if volatile {
                 elements.push(deadline_element(field.deadline));
                 due_ms = due_ms.min(field.deadline.unwrap_or(u64::MAX));
             }
         }
     }
+    let mut new = Vec::with_capacity(bytes.len() + bytes.len() / 2 + DUE_BYTES);
+    write_head(&mut new, bytes[0], volatile, prefix);
     packed::write(&mut new, elements.into_iter());
     if volatile {
         write_due(&mut new, due_ms);
@@ -513,13 +665,14 @@ fn rewrite(region: &mut impl Region, volatile: bool, mut keep: impl FnMut(&Field
 }
 
 fn remove_packed(region: &mut impl Region, now_ms: u64, name: &[u8]) -> bool {
-    let tag = region.bytes()[0];
-    let packed = sequence(region.bytes());
-    let Some((cursor, _)) = packed.find(&Element::new(name), stride(tag)) else { return false };
-    let field = read_field(&mut packed.iter_from(cursor), stride(tag)).expect("it has just been found");
+    let bytes = region.bytes();
+    let (at, shape, packed) = (start(bytes), Shape::of(bytes), sequence(bytes));
+    let Some(rest) = name.strip_prefix(shape.prefix) else { return false };
+    let Some((cursor, _)) = packed.find(&Element::new(rest), shape.stride) else { return false };
+    let field = read_field(&mut packed.iter_from(cursor), shape).expect("it has just been found");
     let (alive, deadline) = (field.is_alive(now_ms), field.deadline);
     if alive {
-        packed::remove(region, start(tag), cursor, stride(tag));
+        packed::remove(region, at, cursor, shape.stride);
         after_deadline(region, deadline, None);
     }
     alive
@@ -529,38 +682,39 @@ fn set_packed_deadline(region: &mut impl Region, name: &[u8], deadline: Option<u
     if deadline.is_some() {
         make_volatile(region);
     }
-    let tag = region.bytes()[0];
-    if stride(tag) != 3 {
+    let bytes = region.bytes();
+    let (at, shape, packed) = (start(bytes), Shape::of(bytes), sequence(bytes));
+    if shape.stride != 3 {
         return;
     }
-    let packed = sequence(region.bytes());
-    let Some((cursor, _)) = packed.find(&Element::new(name), 3) else { return };
-    let at = packed.next(cursor).and_then(|at| packed.next(at)).expect("a field has a value");
-    let before = packed.get(at).and_then(read_deadline);
-    packed::replace(region, start(tag), at, 1, [deadline_element(deadline)].into_iter());
+    let Some(rest) = name.strip_prefix(shape.prefix) else { return };
+    let Some((cursor, _)) = packed.find(&Element::new(rest), 3) else { return };
+    let cursor = packed.next(cursor).and_then(|value| packed.next(value)).expect("a field has a value");
+    let before = packed.get(cursor).and_then(read_deadline);
+    packed::replace(region, at, cursor, 1, [deadline_element(deadline)].into_iter());
     after_deadline(region, before, deadline);
 }
 
 fn expire_packed(region: &mut impl Region, now_ms: u64, mut expired: impl FnMut(&[u8])) -> Expired {
     let mut outcome = Expired { buckets: 1, done: true, ..Expired::default() };
-    let tag = region.bytes()[0];
-    if tag & VOLATILE == 0 || read_due(region.bytes()) >= now_ms {
+    let bytes = region.bytes();
+    if bytes[0] & VOLATILE == 0 || read_due(bytes) >= now_ms {
         return outcome;
     }
     let (mut volatile, mut due_ms) = (false, u64::MAX);
-    let mut walk = sequence(region.bytes()).iter();
-    while let Some(field) = read_field(&mut walk, 3) {
+    let mut walk = sequence(bytes).iter();
+    while let Some(field) = read_field(&mut walk, Shape::of(bytes)) {
         outcome.examined += u32::from(field.deadline.is_some());
         if field.is_alive(now_ms) {
             volatile |= field.deadline.is_some();
             due_ms = due_ms.min(field.deadline.unwrap_or(u64::MAX));
         } else {
             outcome.removed += 1;
-            expired(field.name.to_bytes(&mut IntText::default()));
+            field.name.with(&mut expired);
         }
     }
     if outcome.removed > 0 {
-        rewrite(region, volatile, |field| field.is_alive(now_ms));
+        rewrite(region, volatile, None, |field| field.is_alive(now_ms));
     } else {
         // The deadline that was due has been put off or taken away meanwhile.
         write_due(region.splice(0, 0, 0), due_ms);
@@ -593,18 +747,18 @@ fn set_in_table(table: &mut Table, now_ms: u64, name: &[u8], value: &[u8], lifet
 /// Makes a packed hash a table.
 fn enlarge(slot: &mut Slot<'_>) {
     let table = table_of(slot.storage(), slot.packed());
-    slot.set_large(slot.tag(), Box::new(table));
+    slot.set_large(slot.tag() & !PREFIXED, Box::new(table));
 }
 
 fn table_of(storage: Storage, bytes: &[u8]) -> Table {
     let mut table = Table::new(storage);
     let mut walk = sequence(bytes).iter();
-    while let Some(field) = read_field(&mut walk, stride(bytes[0])) {
+    while let Some(field) = read_field(&mut walk, Shape::of(bytes)) {
         let value = match field.value {
             Piece::Bytes(bytes) => Value::Bytes(bytes),
             Piece::Int(integer) => Value::Int(integer),
         };
-        table.insert(field.name.to_bytes(&mut IntText::default()), value, field.deadline);
+        field.name.with(|name| table.insert(name, value, field.deadline));
     }
     table
 }
@@ -637,12 +791,15 @@ fn repack(slot: &mut Slot<'_>, fields_max: usize, bytes_max: u64) {
             elements.push(deadline_element(element.deadline()));
         }
     }
-    let mut bytes = vec![if volatile { tag | VOLATILE } else { tag & !VOLATILE }];
-    bytes.resize(start(bytes[0]), 0);
+    let count = table.len();
+    let mut bytes = Vec::new();
+    write_head(&mut bytes, tag, volatile, b"");
     packed::write(&mut bytes, elements.into_iter());
     if volatile {
         write_due(&mut bytes, table.due_ms());
     }
+    // As if it had just got as many fields as it must have for that.
+    look_for_prefix(&mut bytes, count.next_power_of_two());
     slot.set_packed(&bytes);
 }
 

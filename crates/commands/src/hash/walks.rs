@@ -7,9 +7,8 @@ use stdx::num::parse_i64;
 use stdx::rng::Rng;
 use types::Type;
 use types::hash::{Field, Hash};
-use types::packed::IntText;
 
-use super::{reply_piece, reply_value};
+use super::{reply_name, reply_value};
 use crate::element_scan::{self, Options};
 
 const COUNT_RANGE: CommandError = CommandError::fixed(
@@ -26,7 +25,7 @@ pub(super) fn hgetall(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     let hash = Hash::of(view, now_ms);
     reply.map(hash.count_alive());
     hash.for_each(|field| {
-        reply_piece(reply, field.name);
+        reply_name(reply, field.name);
         reply_value(reply, &field);
     });
     Ok(Effect::None)
@@ -34,7 +33,7 @@ pub(super) fn hgetall(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
 
 /// `HKEYS key`
 pub(super) fn hkeys(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
-    list(cx, args, reply, |reply, field| reply_piece(reply, field.name))
+    list(cx, args, reply, |reply, field| reply_name(reply, field.name))
 }
 
 /// `HVALS key`
@@ -70,14 +69,14 @@ pub(super) fn hscan(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
     let options = Options::parse(args, Some("NOVALUES"))?;
     let mut found = Vec::new();
     let next = Hash::of(view, now_ms).scan(cursor, options.count, |field| {
-        if options.matches(field.name.to_bytes(&mut IntText::default())) {
+        if field.name.with(|name| options.matches(name)) {
             found.push(field);
         }
     });
     element_scan::head(reply, next);
     reply.array(if options.names_only { found.len() } else { 2 * found.len() });
     for field in found {
-        reply_piece(reply, field.name);
+        reply_name(reply, field.name);
         if !options.names_only {
             reply_value(reply, &field);
         }
@@ -99,7 +98,7 @@ pub(super) fn hrandfield(
         (None, None) => reply.null(),
         (None, Some(_)) => reply.array(0),
         (Some(view), None) => match Hash::of(view, now_ms).random(&mut rng) {
-            Some(field) => reply_piece(reply, field.name),
+            Some(field) => reply_name(reply, field.name),
             None => reply.null(),
         },
         (Some(view), Some((count, with_values))) => {
@@ -118,7 +117,7 @@ pub(super) fn hrandfield(
                 if pairs {
                     reply.array(2);
                 }
-                reply_piece(reply, field.name);
+                reply_name(reply, field.name);
                 if with_values {
                     reply_value(reply, &field);
                 }

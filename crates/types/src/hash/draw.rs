@@ -27,12 +27,12 @@ impl<'a> Hash<'a> {
 
     /// `count` fields by chance, one as likely as another each time. None at all if there is none.
     pub fn random_repeating(&self, rng: &mut Rng, count: usize, f: impl FnMut(Field<'a>)) {
-        let Fields::Packed(packed, stride) = self.fields else {
+        let Fields::Packed(packed, shape) = self.fields else {
             return (0..count).filter_map(|_| self.random(rng)).for_each(f);
         };
         let mut fields = Vec::new();
         let mut walk = packed.iter();
-        while let Some(field) = read_field(&mut walk, stride) {
+        while let Some(field) = read_field(&mut walk, shape) {
             if field.is_alive(self.now_ms) {
                 fields.push(field);
             }
