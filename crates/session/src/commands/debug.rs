@@ -191,7 +191,7 @@ fn wanted(args: Args<'_>, db: u16) -> Result<Wanted, CommandError> {
             b"type" if args.get(next + 1).is_some_and(|kind| kind.eq_ignore_ascii_case(b"string")) => {
                 next += 2
             }
-            b"type" => return Err(CommandError::fixed("ERR Darter has strings only yet: TYPE string")),
+            b"type" => return Err(CommandError::fixed("ERR DEBUG POPULATE makes strings only: TYPE string")),
             b"expire" => {
                 let (from, to) = (number(args.get(next + 1))?, number(args.get(next + 2))?);
                 if from > to {
