@@ -193,6 +193,38 @@ pub fn key_positions(
     Ok(())
 }
 
+/// What a call does with a key whose specification says `flags`: where options decide it (`VARIABLE_FLAGS`), what those of this call say.
+pub fn call_flags(name: &str, args: Args<'_>, flags: KeyFlags) -> KeyFlags {
+    if !flags.has(KeyFlags::VARIABLE_FLAGS) {
+        return flags;
+    }
+    match name {
+        "SET" => {
+            let reads = args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"get"));
+            let base = if reads { KeyFlags::RW.with(KeyFlags::ACCESS) } else { KeyFlags::OW };
+            base.with(KeyFlags::UPDATE)
+        }
+        "BITFIELD" if only_reads(args) => KeyFlags::RO.with(KeyFlags::ACCESS),
+        "BITFIELD" => KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE),
+        _ => flags,
+    }
+}
+
+/// Whether a BITFIELD has nothing but GETs.
+fn only_reads(args: Args<'_>) -> bool {
+    let mut at = 2;
+    while let Some(word) = args.get(at) {
+        let left = args.len() - at - 1;
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        at += match () {
+            () if is("GET") && left >= 2 => 3,
+            () if is("OVERFLOW") && left >= 1 => 2,
+            () => return false,
+        };
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests;
 

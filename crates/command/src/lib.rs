@@ -12,5 +12,5 @@ pub mod syntax;
 
 pub use effect::{Effect, Record};
 pub use error::CommandError;
-pub use keys::{Begin, Find, InvalidKeys, KeyFlags, KeySpec, key_positions, legacy_range};
+pub use keys::{Begin, Find, InvalidKeys, KeyFlags, KeySpec, call_flags, key_positions, legacy_range};
 pub use spec::{Categories, Command, Flags, Group, Spec};
