@@ -3,6 +3,7 @@
 use command::{Effect, Record};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 
 /// One command of an effect.
 pub(crate) fn record(words: &[&[u8]]) -> Record {
@@ -15,6 +16,7 @@ pub(crate) fn removed(cx: &mut Exec<'_>, key: Key<'_>) -> Effect {
         return Effect::None;
     }
     cx.keyspace(key).remove(key);
+    cx.notify(Class::EXPIRED, "expired", key);
     cx.rewritten(|| vec![record(&[b"UNLINK", key.bytes])])
 }
 
@@ -24,5 +26,6 @@ pub(crate) fn deadline_set(cx: &mut Exec<'_>, key: Key<'_>, deadline: u64) -> Ef
         return removed(cx, key);
     }
     cx.keyspace(key).set_deadline(key, Some(deadline));
+    cx.notify(Class::GENERIC, "expire", key);
     cx.rewritten(|| vec![record(&[b"PEXPIREAT", key.bytes, deadline.to_string().as_bytes()])])
 }

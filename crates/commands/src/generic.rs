@@ -606,9 +606,10 @@ pub const ROWS: &[Command<Plan>] = &[
 /// Answers a question about a key that exists: counts a hit or a miss, but is no use of the key.
 fn ask<T>(cx: &mut Exec<'_>, key: Key<'_>, answer: impl FnOnce(Entry<'_>) -> T) -> Option<T> {
     let answer = cx.peek(key).map(answer);
-    let counter =
-        if answer.is_some() { &mut cx.counters.keyspace_hits } else { &mut cx.counters.keyspace_misses };
-    *counter += 1;
+    match answer {
+        Some(_) => cx.counters.keyspace_hits += 1,
+        None => cx.missed(key),
+    }
     answer
 }
 

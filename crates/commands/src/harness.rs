@@ -189,6 +189,7 @@ impl World {
                 keys_published: &|db| published[usize::from(db)],
                 elsewhere: false,
                 retrying: false,
+                events: Default::default(),
                 held,
             })
         };

@@ -143,6 +143,7 @@ impl Engine {
             let mut cx = surroundings.exec(call.db, rng, counters, &keys_published, held);
             cx.hint = call.hint;
             let result = run(&mut cx, call.args, reply);
+            surroundings.hand_over(cx.take_events());
             let mut elsewhere = cx.elsewhere;
             let has_ready = if elsewhere {
                 data.has_ready()
@@ -183,6 +184,7 @@ impl Engine {
             let mut cx =
                 surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
             let result = run(&mut cx, call.args, reply);
+            surroundings.hand_over(cx.take_events());
             let elsewhere = cx.elsewhere || matches!(call.plan, Plan::Every(_));
             let server = Server { surroundings, rng, counters, home, served: Served::default() };
             let after = leave_several(server, entered, (!elsewhere).then_some(call.db));
@@ -213,6 +215,7 @@ impl Engine {
                 surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
             cx.hint = call.hint;
             let result = waiting::attempt(&mut cx, candidate, published, reply);
+            surroundings.hand_over(cx.take_events());
             let server = Server { surroundings, rng, counters, home, served: Served::default() };
             let after = leave_several(server, entered, Some(call.db));
             (result, after)

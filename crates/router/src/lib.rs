@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod mailbox;
+pub mod outbound;
 pub mod published;
 pub mod table;
 pub mod task;

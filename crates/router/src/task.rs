@@ -12,11 +12,13 @@ use shard::ShardId;
 use shard::data::{Counters, Hints, ShardData};
 use shard::exec::{Exec, Held, Layout};
 use shard::latch::{Entered, Visit};
+use shard::notify::Events;
 use shard::plan::{Attempted, Blocking, Plan, Run, Step, Walk, WalkStart, WalkStep};
 use shard::settings::Settings;
 use shard::waiter::Waiter;
 use stdx::rng::Rng;
 
+use crate::outbound::Outbound;
 use crate::published::{Published, counts};
 use crate::waiting::{self, Blocked, Candidate, Served, Server};
 
@@ -45,6 +47,8 @@ pub struct Surroundings {
     pub settings: Arc<Settings>,
     pub published: Arc<Published>,
     pub hints: Hints,
+    /// Where keyspace events go.
+    pub outbound: &'static dyn Outbound,
     pub now_ms: u64,
     /// A fine clock, to measure the commands of a transaction one by one.
     pub ticks: fn() -> u64,
@@ -221,7 +225,9 @@ impl Task {
         let args = queued.args.as_args();
         let candidate = Candidate { blocking, keys, args, ticket: self.ticket, proto: self.reply.proto };
         let mark = self.reply.mark();
-        match waiting::attempt(&mut cx, candidate, published, &mut self.reply) {
+        let attempted = waiting::attempt(&mut cx, candidate, published, &mut self.reply);
+        self.surroundings.hand_over(cx.take_events());
+        match attempted {
             Ok((effect, waits)) => {
                 record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect);
                 *blocked = waits;
@@ -260,6 +266,7 @@ impl Task {
                 Step::Done => (Effect::None, Outcome::Done),
             }),
         };
+        self.surroundings.hand_over(cx.take_events());
         match result {
             Ok((effect, outcome)) => {
                 record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect);
@@ -311,6 +318,7 @@ impl Task {
                     self.reply.error(error.text());
                 }
             }
+            self.surroundings.hand_over(cx.take_events());
             let now = (self.surroundings.ticks)();
             self.ends.push(End { mark: self.reply.mark(), ticks: now.wrapping_sub(started) });
             started = now;
@@ -419,6 +427,7 @@ impl Surroundings {
             elsewhere: false,
             keys_published,
             retrying: false,
+            events: Events::default(),
             held,
         }
     }

@@ -192,7 +192,9 @@ impl Server<'_> {
             self.surroundings.exec(waiter.db, self.rng, self.counters, &keys_published, held.reborrow());
         (cx.touch, cx.retrying) = (waiter.touch, true);
         let args = waiter.words.as_args();
-        let (effect, outcome) = match (waiter.blocking.attempt)(&mut cx, args, &mut reply) {
+        let attempted = (waiter.blocking.attempt)(&mut cx, args, &mut reply);
+        self.surroundings.hand_over(cx.take_events());
+        let (effect, outcome) = match attempted {
             Ok(Attempted::Done(effect)) => (effect, Outcome::Done),
             Ok(Attempted::Wait(wait)) => {
                 record(&mut self.served.records, self.surroundings, waiter.db, args, wait.effect);

@@ -15,8 +15,11 @@ use reactor::clock;
 use router::published::counts;
 use shard::ShardId;
 use shard::data::{field_record, key_record};
+use shard::exec::Layout;
 use shard::expiry::{Gone, Pace, SLICE_US, expire_slice};
+use shard::keyspace::Keyspace;
 use shard::lazyfree::LazyFree;
+use shard::notify::{Class, Events};
 
 use crate::lifetimes::Draws;
 use crate::populate::Populate;
@@ -173,13 +176,16 @@ fn expire(worker: &mut Worker) -> u64 {
     let published = &worker.shared.published;
     let engine = &mut worker.engine;
     let counters = &mut engine.counters;
-    let journaling = engine.surroundings.journaling;
+    let surroundings = &engine.surroundings;
+    let journaling = surroundings.journaling;
+    let notify = surroundings.settings.notify;
     let started_us = clock::monotonic_us();
     let sliced = engine.shards.with_one(id, &mut engine.duty, |data| {
-        let (mut outcome, mut removed) = (None, Vec::new());
+        let (mut outcome, mut removed, mut told) = (None, Vec::new(), Vec::new());
         for (db, keyspace) in data.in_use() {
             if keyspace.expiry_due_ms() < now_ms {
                 let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |gone| {
+                    note_gone(&mut told, notify, &gone);
                     let record = match gone {
                         Gone::Key(key) => {
                             counters.expired_keys += 1;
@@ -193,6 +199,7 @@ fn expire(worker: &mut Worker) -> u64 {
                     removed.extend(record.map(|record| (db, record)));
                 });
                 published.set(id, db, counts(Some(keyspace)));
+                surroundings.hand_over(events_of(told, db, keyspace, &surroundings.layout, notify));
                 outcome = Some(slice);
                 break;
             }
@@ -206,6 +213,40 @@ fn expire(worker: &mut Worker) -> u64 {
     worker.stats().expire_cycle_us.add(spent_us);
     held(worker, spent_us);
     outcome.map_or(0, |outcome| worker.background.pace.rest_us(&outcome, spent_us))
+}
+
+/// What happened to a key in a slice of expiry.
+struct Told {
+    event: &'static str,
+    key: Box<[u8]>,
+}
+
+/// Notes what expires for those who listen to keyspace events; several fields of a hash in a row are one event.
+fn note_gone(told: &mut Vec<Told>, notify: Class, gone: &Gone<'_>) {
+    let (class, event, key) = match *gone {
+        Gone::Key(key) => (Class::EXPIRED, "expired", key),
+        // `del`, if it is the last field, is told even if this is not.
+        Gone::Field { key, .. } => (Class::HASH.with(Class::GENERIC), "hexpired", key),
+    };
+    let again = told.last().is_some_and(|last| event == "hexpired" && last.event == event && *last.key == *key);
+    if notify.any(class) && !again {
+        told.push(Told { event, key: key.into() });
+    }
+}
+
+/// The events of a slice of expiry; a key that has gone with its last field is told, too.
+fn events_of(told: Vec<Told>, db: u16, keyspace: &Keyspace, layout: &Layout, notify: Class) -> Events {
+    let mut events = Events::default();
+    for Told { event, key } in told {
+        let key = layout.key(&key);
+        if event != "hexpired" || notify.any(Class::HASH) {
+            events.push(db, event, key);
+        }
+        if event == "hexpired" && notify.any(Class::GENERIC) && keyspace.find(key).is_none() {
+            events.push(db, "del", key);
+        }
+    }
+    events
 }
 
 /// One slice of giving memory back: what was flushed, then what is above `maxmemory`, then waste in the heaps, then RAM of free pages. Whether there is more.

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod listen;
 pub mod logger;
 pub mod monitor;
+mod outbound;
 pub mod pause;
 mod populate;
 mod pubsub;

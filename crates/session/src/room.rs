@@ -7,6 +7,7 @@
 use command::CommandError;
 use shard::data::key_record;
 use shard::eviction::{Pool, Weights, evict};
+use shard::notify::{Class, Events};
 use shard::settings::Policy;
 
 use router::published::counts;
@@ -126,8 +127,9 @@ impl Worker {
             });
             while let Some(candidate) = self.room.pool.take() {
                 let published = &self.shared.published;
-                let journaling = self.engine.surroundings.journaling;
                 let engine = &mut self.engine;
+                let surroundings = &engine.surroundings;
+                let journaling = surroundings.journaling;
                 let evicted = engine.shards.with_one(candidate.shard, &mut engine.duty, |data| {
                     let bytes = evict(data, layout, &candidate, settings.policy)?;
                     if journaling {
@@ -135,6 +137,11 @@ impl Worker {
                     }
                     let left = counts(data.existing(candidate.db));
                     published.set(candidate.shard, candidate.db, left);
+                    if surroundings.settings.notify.any(Class::EVICTED) {
+                        let mut events = Events::default();
+                        events.push(candidate.db, "evicted", layout.key(&candidate.key));
+                        surroundings.hand_over(events);
+                    }
                     Some(bytes)
                 });
                 if let Ok(Some(bytes)) = evicted {

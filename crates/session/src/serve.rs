@@ -150,6 +150,7 @@ fn run_thread(
         settings: Arc::new(crate::worker::settings(&setup.config)),
         published: Arc::clone(&shared.published),
         hints: Arc::clone(&shared.hints),
+        outbound: shared,
         now_ms: clock::unix_ms(),
         ticks: clock::ticks,
         touch: true,

@@ -490,6 +490,7 @@ pub fn settings(config: &Config) -> Settings {
         lfu_log_factor: config.lfu_log_factor,
         lfu_decay_time: config.lfu_decay_time,
         lazyfree_user_flush: config.lazyfree_lazy_user_flush,
+        notify: config.notify_keyspace_events.told(),
         limits: config.limits,
     }
 }

@@ -11,8 +11,9 @@ use types::{Slot, Storage, Type, View};
 use crate::ShardId;
 use crate::access::{self, Access};
 use crate::data::{Counters, ShardData, field_record, key_record};
-use crate::keyspace::{Entry, Key, Keyspace, Place};
+use crate::keyspace::{Entry, Key, Keyspace, Place, Value};
 use crate::latch::Entered;
+use crate::notify::{Class, Events};
 use crate::settings::Settings;
 
 /// Buckets of a large hash of which a command that uses it removes the expired fields: about 10 us.
@@ -70,6 +71,15 @@ impl Held<'_> {
         }
     }
 
+    /// Calls `f` with the data of each, ascending.
+    pub fn each(&mut self, mut f: impl FnMut(&mut ShardData)) {
+        match self {
+            Held::None => {}
+            Held::One(_, data) => f(data),
+            Held::Several(entered) => entered.iter_mut().for_each(|(_, data)| f(data)),
+        }
+    }
+
     /// The identifiers of the shards that were entered, ascending.
     pub fn ids(&self) -> Vec<ShardId> {
         match self {
@@ -111,6 +121,8 @@ pub struct Exec<'a> {
     pub elsewhere: bool,
     /// A waiting command is tried again: what it may not look at or has become of another type it passes over.
     pub retrying: bool,
+    /// What those who listen to keyspace events are to be told before the shards are left.
+    pub events: Events,
     pub held: Held<'a>,
 }
 
@@ -147,6 +159,48 @@ impl<'a> Exec<'a> {
         }
     }
 
+    /// Tells those who listen that something happened to `key`. One branch while nobody wants to know.
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: Key<'_>) {
+        self.notify_in(self.db, class, event, key);
+    }
+
+    /// As [`Self::notify`], for a key of database `db`.
+    #[inline]
+    pub fn notify_in(&mut self, db: u16, class: Class, event: &'static str, key: Key<'_>) {
+        if self.settings.notify.any(class) {
+            self.tell(db, event, key);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, db: u16, event: &'static str, key: Key<'_>) {
+        self.tell_created();
+        self.events.push(db, event, key);
+    }
+
+    /// Keys that have come since the last event are told before it.
+    fn tell_created(&mut self) {
+        if !self.settings.notify.any(Class::NEW) {
+            return;
+        }
+        let events = &mut self.events;
+        self.held.each(|data| {
+            for (db, keyspace) in data.in_use() {
+                keyspace.take_created().into_iter().for_each(|key| events.created(db, key));
+            }
+        });
+    }
+
+    /// Takes what happened since events were last taken. The shards must still be held.
+    #[inline]
+    pub fn take_events(&mut self) -> Events {
+        if self.settings.notify.any(Class::NEW) {
+            self.tell_created();
+        }
+        std::mem::take(&mut self.events)
+    }
+
     /// The identifiers of the shards that were entered, ascending.
     pub fn shards(&self) -> Vec<ShardId> {
         self.held.ids()
@@ -162,7 +216,12 @@ impl<'a> Exec<'a> {
     #[inline]
     pub fn keyspace_in(&mut self, db: u16, key: Key<'_>) -> &mut Keyspace {
         self.elsewhere |= db != self.db;
-        self.shard(key.shard).keyspace(db)
+        let note_created = self.settings.notify.any(Class::NEW);
+        let keyspace = self.shard(key.shard).keyspace(db);
+        if note_created {
+            keyspace.note_created();
+        }
+        keyspace
     }
 
     /// Looks a key up for reading: counts a hit or a miss, notes the access for LRU/LFU. An expired key is removed and not found.
@@ -170,7 +229,7 @@ impl<'a> Exec<'a> {
     pub fn read(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         match self.place(key) {
             None => {
-                self.counters.keyspace_misses += 1;
+                self.missed(key);
                 None
             }
             Some(place) => {
@@ -178,6 +237,13 @@ impl<'a> Exec<'a> {
                 Some(self.keyspace(key).entry(place))
             }
         }
+    }
+
+    /// A key was asked for that is not there.
+    #[inline]
+    pub fn missed(&mut self, key: Key<'_>) {
+        self.counters.keyspace_misses += 1;
+        self.notify(Class::KEY_MISS, "keymiss", key);
     }
 
     /// Looks a key up before a write: as [`Self::read`], without counting hits and misses.
@@ -231,6 +297,7 @@ impl<'a> Exec<'a> {
             self.shard(key.shard).removed.push((db, key_record(key.bytes)));
         }
         self.counters.expired_keys += 1;
+        self.notify_in(db, Class::EXPIRED, "expired", key);
         None
     }
 
@@ -248,6 +315,12 @@ impl<'a> Exec<'a> {
         let place = keyspace.place(key);
         self.shard(key.shard).removed.append(&mut records);
         self.counters.expired_fields += u64::from(outcome.removed);
+        if outcome.removed > 0 {
+            self.notify_in(db, Class::HASH, "hexpired", key);
+            if place.is_none() {
+                self.notify_in(db, Class::GENERIC, "del", key);
+            }
+        }
         place
     }
 
@@ -327,6 +400,33 @@ impl<'a> Exec<'a> {
         let keyspace = self.keyspace(key);
         keyspace.make_tidy();
         keyspace.create(key, packed, access)
+    }
+
+    /// As [`Self::create`]; `replaced` says that the key has just been removed to be overwritten, so that it does not count as a new one.
+    pub fn create_over(&mut self, key: Key<'_>, packed: &[u8], replaced: bool) -> Slot<'_> {
+        let access = self.access_new();
+        let keyspace = self.keyspace_over(key, replaced);
+        keyspace.make_tidy();
+        keyspace.create(key, packed, access)
+    }
+
+    /// As [`Self::keyspace`]; `replaced` as for [`Self::create_over`].
+    pub fn keyspace_over(&mut self, key: Key<'_>, replaced: bool) -> &mut Keyspace {
+        if !replaced {
+            return self.keyspace(key);
+        }
+        self.tell_created();
+        let db = self.db;
+        self.shard(key.shard).keyspace(db)
+    }
+
+    /// Makes `value` what `key` of database `db` holds; what it held is removed, so that it counts as a new one.
+    pub fn replace_value(&mut self, db: u16, key: Key<'_>, value: Value) {
+        let known = self.settings.notify.any(Class::NEW) && self.keyspace_in(db, key).place(key).is_some();
+        self.keyspace_in(db, key).put_value(key, value);
+        if known {
+            self.notify_in(db, Class::NEW, "new", key);
+        }
     }
 
     /// The collection at `key` was changed: whoever watches the key is told.

@@ -349,6 +349,16 @@ impl Keyspace {
         self.watches.add(key, dirty);
     }
 
+    /// From now on keys that come are noted, until [`Self::take_created`].
+    pub fn note_created(&mut self) {
+        self.watches.note_created();
+    }
+
+    /// The keys that have come since it was asked to note them.
+    pub fn take_created(&mut self) -> Vec<Box<[u8]>> {
+        self.watches.take_created()
+    }
+
     /// Undoes `watch`; no harm if it is not there (any more).
     pub fn unwatch(&mut self, key: &[u8], dirty: &Dirty) {
         self.watches.remove(key, dirty);
@@ -452,6 +462,7 @@ impl Keyspace {
     }
 
     fn insert(&mut self, key: Key<'_>, new: New<'_>, deadline: Option<u64>, access: Option<[u8; 3]>) {
+        self.watches.created(key.bytes);
         let Keyspace { storage, heap, index, volatile, .. } = self;
         let mut parts = EntryParts { key: key.bytes, kind: Kind::Bytes, value: &[], deadline, access };
         let handle = match new {

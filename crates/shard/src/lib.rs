@@ -17,6 +17,7 @@ mod latch_stress;
 #[path = "latch/tests.rs"]
 mod latch_tests;
 pub mod lazyfree;
+pub mod notify;
 pub mod plan;
 pub mod settings;
 mod settle;

@@ -2,6 +2,8 @@
 
 pub use types::Limits;
 
+use crate::notify::Class;
+
 /// Limits and policies of the data side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -13,6 +15,8 @@ pub struct Settings {
     /// `lfu-decay-time`, in minutes
     pub lfu_decay_time: u32,
     pub lazyfree_user_flush: bool,
+    /// `notify-keyspace-events`: the events that are told; none while nobody could hear them.
+    pub notify: Class,
     /// Of the data types.
     pub limits: Limits,
 }
@@ -25,6 +29,7 @@ impl Default for Settings {
             lfu_log_factor: 10,
             lfu_decay_time: 1,
             lazyfree_user_flush: true,
+            notify: Class::NONE,
             limits: Limits::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask differential`: random command sequences drawn from Darter's own command rows go to Darter and to a reference server;
 //! every reply and the final state must be the same. A sequence that differs is made as short as it can be before it is shown.
 
+mod events;
 mod generate;
 mod play;
 mod rows;
@@ -24,11 +25,13 @@ cargo xtask differential [--seed S] [--count N] [--length L] [--server PATH] [--
   --length L      commands per sequence (60)
   --server PATH   the reference (valkey-server or redis-server on PATH)
   --only COMMAND  draw only these commands (beside those that set the scene)
+  --notifications compare keyspace events, too
   --rows-of-reference  draw what the reference's COMMAND DOCS describes and Darter knows: finds arguments that Darter's rows lack
 ";
 
 /// Sequences of the run that is part of `cargo xtask test`.
 const SEQUENCES_IN_TEST: u64 = 300;
+const SEQUENCES_WITH_EVENTS_IN_TEST: u64 = 100;
 /// Settings of the servers that every other sequence goes to: encodings change after a few elements.
 const NARROW: &[&str] = &[
     "--hash-max-listpack-entries",
@@ -63,11 +66,20 @@ struct Options {
     reference: Option<PathBuf>,
     only: Vec<String>,
     rows_of_reference: bool,
+    notifications: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, count: 1000, length: 60, reference: None, only: Vec::new(), rows_of_reference: false }
+        Self {
+            seed: 1,
+            count: 1000,
+            length: 60,
+            reference: None,
+            only: Vec::new(),
+            rows_of_reference: false,
+            notifications: false,
+        }
     }
 }
 
@@ -83,6 +95,7 @@ pub fn run(words: &[String]) -> Result<Tally> {
             "--length" => options.length = value()?.parse()?,
             "--server" => options.reference = Some(value()?.into()),
             "--only" => options.only.push(value()?.to_ascii_lowercase()),
+            "--notifications" => options.notifications = true,
             "--rows-of-reference" => options.rows_of_reference = true,
             _ => return Err(format!("unknown: {word}\n{HELP}").into()),
         }
@@ -96,7 +109,11 @@ pub fn stage(program: &Program) -> Result<Tally> {
         println!("SKIPPED: neither valkey-server nor redis-server is on PATH");
         return Ok(Tally::default());
     }
-    compare(program, &Options { count: SEQUENCES_IN_TEST, ..Options::default() })
+    let mut tally = compare(program, &Options { count: SEQUENCES_IN_TEST, ..Options::default() })?;
+    println!("with keyspace events:");
+    let count = SEQUENCES_WITH_EVENTS_IN_TEST;
+    tally += compare(program, &Options { count, notifications: true, ..Options::default() })?;
+    Ok(tally)
 }
 
 fn compare(darter: &Program, options: &Options) -> Result<Tally> {
@@ -105,9 +122,11 @@ fn compare(darter: &Program, options: &Options) -> Result<Tally> {
         None => Program::reference().ok_or("no valkey-server and no redis-server on PATH")?,
     };
     let start = |words: &[&str]| -> Result<Pair> {
+        let words = [words, if options.notifications { &events::SETTING } else { &[] }].concat();
         Ok(Pair {
-            darter: Server::start(darter, words)?,
-            reference: Server::start(&reference, words)?,
+            darter: Server::start(darter, &words)?,
+            reference: Server::start(&reference, &words)?,
+            events: options.notifications,
             replies: 0,
             errors: 0,
         })

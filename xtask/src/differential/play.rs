@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::events::Listener;
 use super::generate::Step;
 use super::rules::Rule;
 use crate::fail::Result;
@@ -19,6 +20,8 @@ const TTL_TOLERANCE_MS: i64 = 3000;
 pub struct Pair {
     pub darter: Server,
     pub reference: Server,
+    /// Keyspace events are compared, too.
+    pub events: bool,
     /// Replies compared, and those of them that were errors: a run of nothing but errors would prove little.
     pub replies: u64,
     pub errors: u64,
@@ -35,14 +38,22 @@ pub struct Difference {
 struct Side {
     clients: Vec<Client>,
     queued: Vec<VecDeque<Rule>>,
+    listener: Option<Listener>,
 }
 
 impl Side {
-    fn connect(server: &Server) -> Result<Self> {
+    fn connect(server: &Server, events: bool) -> Result<Self> {
         let clients = (0..CLIENTS).map(|_| server.client()).collect::<Result<Vec<_>>>()?;
-        let mut side = Self { clients, queued: vec![VecDeque::new(); CLIENTS] };
+        let mut side = Self { clients, queued: vec![VecDeque::new(); CLIENTS], listener: None };
         side.clients[0].call(&["FLUSHALL"])?;
+        side.listener = events.then(|| Listener::connect(server)).transpose()?;
         Ok(side)
+    }
+
+    /// The keyspace events of the command that was answered last, if there is somebody to hear them.
+    fn events(&mut self, step: &Step) -> Result<String> {
+        let events = self.listener.as_mut().map(|listener| listener.heard(step)).transpose()?;
+        Ok(events.unwrap_or_default().join("\n"))
     }
 
     /// Sends a command; its reply in the form in which both servers' replies must be the same.
@@ -216,7 +227,8 @@ fn alike(one: &Value, other: &Value) -> bool {
 impl Pair {
     /// Runs a sequence on empty servers; the first difference.
     pub fn run(&mut self, steps: &[Step]) -> Result<Option<Difference>> {
-        let (mut darter, mut reference) = (Side::connect(&self.darter)?, Side::connect(&self.reference)?);
+        let mut darter = Side::connect(&self.darter, self.events)?;
+        let mut reference = Side::connect(&self.reference, self.events)?;
         for (n, step) in steps.iter().enumerate() {
             let one = darter.reply(step).map_err(|e| format!("Darter, command {n}: {e}"))?;
             let other = reference.reply(step).map_err(|e| format!("reference, command {n}: {e}"))?;
@@ -225,6 +237,11 @@ impl Pair {
             if !alike(&one, &other) {
                 let what = format!("the reply to {}:", String::from_utf8_lossy(&step.words[0]));
                 return Ok(Some(Difference { what, darter: one.render(), reference: other.render() }));
+            }
+            let (one, other) = (darter.events(step)?, reference.events(step)?);
+            if one != other {
+                let what = format!("the events of {}:", String::from_utf8_lossy(&step.words[0]));
+                return Ok(Some(Difference { what, darter: one, reference: other }));
             }
         }
         self.stored()

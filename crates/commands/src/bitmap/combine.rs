@@ -5,6 +5,7 @@ use memory::BigRef;
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::StringRef;
+use shard::notify::Class;
 use types::bits::{self, Operation};
 
 use crate::text::{access, string};
@@ -52,9 +53,13 @@ pub(super) fn bitop(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
     let key = cx.key(args, 2);
     let access = access(cx, key);
     // A source that is the destination, too, stays as it is for as long as it is shared.
-    let removed = cx.keyspace(key).remove(key);
+    let removed = cx.find(key).is_some() && cx.keyspace(key).remove(key);
     if len > 0 {
-        bits::combine(operation, cx.keyspace(key).string_resize(key, len, access), &sources);
+        let result = cx.keyspace_over(key, removed).string_resize(key, len, access);
+        bits::combine(operation, result, &sources);
+        cx.notify(Class::STRING, "set", key);
+    } else if removed {
+        cx.notify(Class::GENERIC, "del", key);
     }
     reply.int(len as i64);
     Ok(if removed || len > 0 { Effect::AsIs } else { Effect::None })

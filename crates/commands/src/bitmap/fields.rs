@@ -4,6 +4,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{IntText, StringRef};
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::bits::{self, FieldType, Overflow};
 
@@ -91,6 +92,7 @@ pub(super) fn bitfield(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
         }
         reply_to_one(&outcome, reply);
     }
+    cx.notify(Class::STRING, "setbit", key);
     Ok(Effect::AsIs)
 }
 

@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::IntText;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::bits::{self, BYTE_BITS};
 
@@ -42,6 +43,7 @@ pub(super) fn setbit(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     }
     let access = cx.access_new();
     bits::set(cx.keyspace(key).string_resize(key, len.max(needed), access), at, one);
+    cx.notify(Class::STRING, "setbit", key);
     Ok(Effect::AsIs)
 }
 

@@ -4,6 +4,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 
 use super::ask;
@@ -19,6 +20,7 @@ pub(super) fn del(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resul
         let key = cx.key(args, index);
         if cx.peek(key).is_some() {
             cx.keyspace(key).remove(key);
+            cx.notify(Class::GENERIC, "del", key);
             removed += 1;
         }
     }
@@ -80,7 +82,8 @@ pub(super) fn copy(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     }
     let mut value = cx.keyspace(from).copy(from).expect("it has just been read");
     value.access = cx.access_new();
-    cx.keyspace_in(db, to).put_value(to, value);
+    cx.replace_value(db, to, value);
+    cx.notify_in(db, Class::GENERIC, "copy_to", to);
     reply.int(1);
     Ok(Effect::AsIs)
 }
@@ -96,6 +99,8 @@ pub(super) fn rename(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
         return Ok(Effect::None);
     }
     transfer(cx, (cx.db, from), (cx.db, to));
+    cx.notify(Class::GENERIC, "rename_from", from);
+    cx.notify(Class::GENERIC, "rename_to", to);
     Ok(Effect::AsIs)
 }
 
@@ -111,6 +116,8 @@ pub(super) fn renamenx(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
         return Ok(Effect::None);
     }
     transfer(cx, (cx.db, from), (cx.db, to));
+    cx.notify(Class::GENERIC, "rename_from", from);
+    cx.notify(Class::GENERIC, "rename_to", to);
     Ok(Effect::AsIs)
 }
 
@@ -127,6 +134,8 @@ pub(super) fn move_key(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
         return Ok(Effect::None);
     }
     transfer(cx, (cx.db, key), (db, key));
+    cx.notify(Class::GENERIC, "move_from", key);
+    cx.notify_in(db, Class::GENERIC, "move_to", key);
     Ok(Effect::AsIs)
 }
 
@@ -134,7 +143,7 @@ pub(super) fn move_key(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
 fn transfer(cx: &mut Exec<'_>, (from_db, from): (u16, Key<'_>), (to_db, to): (u16, Key<'_>)) {
     let mut value = cx.keyspace_in(from_db, from).take(from).expect("the caller has found the key");
     value.access = cx.access_new();
-    cx.keyspace_in(to_db, to).put_value(to, value);
+    cx.replace_value(to_db, to, value);
 }
 
 /// The database that a word names.

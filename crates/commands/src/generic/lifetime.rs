@@ -3,6 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 
 use super::ask;
@@ -118,6 +119,7 @@ pub(super) fn persist(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
         return Ok(Effect::None);
     }
     cx.keyspace(key).set_deadline(key, None);
+    cx.notify(Class::GENERIC, "persist", key);
     Ok(cx.rewritten(|| vec![record(&[b"PERSIST", key.bytes])]))
 }
 

@@ -10,6 +10,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{IntText, Key};
+use shard::notify::Class;
 use stdx::num::{I64_LEN_MAX, format_i64, parse_f64, parse_i64};
 use types::hash::Hash;
 use types::list::{self, Item, Side};
@@ -254,9 +255,12 @@ impl Sorted {
         reply.int(values.len() as i64);
         if values.len() > 0 {
             let limits = cx.settings.limits;
-            list::push(&mut cx.create(key, list::NEW), Side::Right, values.iter(), &limits);
+            list::push(&mut cx.create_over(key, list::NEW, removed), Side::Right, values.iter(), &limits);
             cx.changed(key);
-        } else if !removed {
+            cx.notify(Class::LIST, "sortstore", key);
+        } else if removed {
+            cx.notify(Class::GENERIC, "del", key);
+        } else {
             return Effect::None;
         }
         // The result, not the question: the order of a set, and of equal weights, may be another one where this is replayed.

@@ -106,7 +106,8 @@ fn search(cx: &mut Exec<'_>, args: Args<'_>, kind: Kind, reply: &mut Reply) -> R
     let sorted: Vec<(&[u8], f64)> = kept.iter().map(|(member, score)| (&**member, *score)).collect();
     reply.int(sorted.len() as i64);
     let destination = cx.key(args, at);
-    Ok(store(cx, destination, &sorted))
+    let event = if kind == Kind::SearchStore { "geosearchstore" } else { "georadiusstore" };
+    Ok(store(cx, destination, &sorted, event))
 }
 
 /// The members within a shape, as many and in the order as the query says.

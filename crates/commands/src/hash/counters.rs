@@ -3,6 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use stdx::longdouble::LongDouble;
 use stdx::num::{I64_LEN_MAX, format_i64, parse_i64};
 use types::Type;
@@ -25,6 +26,7 @@ pub(super) fn hincrby(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     let mut text = [0; I64_LEN_MAX];
     let Some(mut slot) = cx.slot(key, Type::Hash)? else {
         set(cx, args, format_i64(increment, &mut text))?;
+        cx.notify(Class::HASH, "hincrby", key);
         reply.int(increment);
         return Ok(Effect::AsIs);
     };
@@ -37,6 +39,7 @@ pub(super) fn hincrby(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     hash::set(&mut slot, rules, &args[2], format_i64(sum, &mut text), Lifetime::Keep);
     drop(slot);
     cx.changed(key);
+    cx.notify(Class::HASH, "hincrby", key);
     reply.int(sum);
     Ok(Effect::AsIs)
 }
@@ -60,6 +63,7 @@ pub(super) fn hincrbyfloat(
     let mut sum = Vec::new();
     value.checked_add(increment).filter(|sum| !sum.is_infinite()).ok_or(NOT_FINITE)?.format(&mut sum);
     set(cx, args, &sum)?;
+    cx.notify(Class::HASH, "hincrbyfloat", key);
     reply.bulk(&sum);
     Ok(cx.rewritten(|| {
         if lasting {

@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use types::Type;
 use types::hash::{self, Hash, Lifetime};
 
@@ -30,7 +31,9 @@ fn set_pairs(cx: &mut Exec<'_>, args: Args<'_>, command: &str) -> Result<usize, 
         return Err(CommandError::arity(command));
     }
     let key = cx.key(args, 1);
-    set_all(cx, key, pairs(args.from(2)), Lifetime::Clear)
+    let added = set_all(cx, key, pairs(args.from(2)), Lifetime::Clear)?;
+    cx.notify(Class::HASH, "hset", key);
+    Ok(added)
 }
 
 /// Words as names and values.
@@ -70,6 +73,7 @@ pub(super) fn hsetnx(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
         return Ok(Effect::None);
     }
     set_all(cx, key, pairs(args.from(2)), Lifetime::Clear)?;
+    cx.notify(Class::HASH, "hset", key);
     reply.int(1);
     Ok(Effect::AsIs)
 }
@@ -127,7 +131,7 @@ pub(super) fn hlen(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
 /// `HDEL key field [field ...]`
 pub(super) fn hdel(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let key = cx.key(args, 1);
-    let removed = remove_all(cx, key, args.from(2).iter())?;
+    let removed = remove_all(cx, key, args.from(2).iter(), "hdel")?;
     reply.int(removed as i64);
     Ok(if removed == 0 { Effect::None } else { Effect::AsIs })
 }
@@ -137,21 +141,28 @@ pub(super) fn remove_all<'k>(
     cx: &mut Exec<'_>,
     key: Key<'_>,
     names: impl Iterator<Item = &'k [u8]>,
+    event: &'static str,
 ) -> Result<usize, CommandError> {
     let now_ms = cx.now_ms;
     let Some(mut slot) = cx.slot(key, Type::Hash)? else { return Ok(0) };
     let removed = names.filter(|name| hash::remove(&mut slot, now_ms, name)).count();
     let empty = Hash::of(slot.view(), now_ms).is_empty();
     drop(slot);
-    finish(cx, key, removed > 0, empty);
+    finish(cx, key, removed > 0, empty, event);
     Ok(removed)
 }
 
-/// What every removal of fields ends with.
-pub(super) fn finish(cx: &mut Exec<'_>, key: Key<'_>, changed: bool, empty: bool) {
+/// What every removal of fields, and every other change of them, ends with. The `event` is told if there was a change.
+pub(super) fn finish(cx: &mut Exec<'_>, key: Key<'_>, changed: bool, empty: bool, event: &'static str) {
     if empty {
         cx.keyspace(key).remove(key);
     } else if changed {
         cx.changed(key);
+    }
+    if changed {
+        cx.notify(Class::HASH, event, key);
+    }
+    if empty {
+        cx.notify(Class::GENERIC, "del", key);
     }
 }

@@ -144,7 +144,9 @@ fn expire_at(
     }
     let empty = Hash::of(slot.view(), now_ms).is_empty();
     drop(slot);
-    finish(cx, key, !set.is_empty() || !removed.is_empty(), empty);
+    // All have one deadline, so that either none or all of them go.
+    let event = if removed.is_empty() { "hexpire" } else { "hexpired" };
+    finish(cx, key, !set.is_empty() || !removed.is_empty(), empty, event);
     Ok(changes(cx, key, deadline, &set, &removed))
 }
 
@@ -172,7 +174,7 @@ pub(super) fn hpersist(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
         });
     }
     drop(slot);
-    finish(cx, key, changed, false);
+    finish(cx, key, changed, false, "hpersist");
     Ok(if changed { Effect::AsIs } else { Effect::None })
 }
 

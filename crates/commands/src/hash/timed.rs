@@ -4,6 +4,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::Type;
 use types::hash::{self, Hash, Lifetime};
@@ -122,7 +123,12 @@ pub(super) fn hgetex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     }
     let empty = Hash::of(slot.view(), now_ms).is_empty();
     drop(slot);
-    finish(cx, key, !set.is_empty() || !removed.is_empty(), empty);
+    let event = match options.expiration {
+        Expiration::Word => "hpersist",
+        _ if removed.is_empty() => "hexpire",
+        _ => "hexpired",
+    };
+    finish(cx, key, !set.is_empty() || !removed.is_empty(), empty, event);
     if options.expiration == Expiration::Word && !set.is_empty() {
         let count = set.len().to_string();
         let words = [b"HPERSIST", key.bytes, b"FIELDS", count.as_bytes()];
@@ -155,7 +161,7 @@ pub(super) fn hgetdel(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     }
     let empty = Hash::of(slot.view(), now_ms).is_empty();
     drop(slot);
-    finish(cx, key, !removed.is_empty(), empty);
+    finish(cx, key, !removed.is_empty(), empty, "hdel");
     Ok(changes(cx, key, 0, &[], &removed))
 }
 
@@ -184,6 +190,8 @@ pub(super) fn hsetex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
         (_, Some(deadline)) if deadline <= now_ms => remove_pairs(cx, key, words),
         (_, Some(deadline)) => {
             set_all(cx, key, pairs(words), Lifetime::At(deadline))?;
+            cx.notify(Class::HASH, "hset", key);
+            cx.notify(Class::HASH, "hexpire", key);
             Ok(cx.rewritten(|| {
                 let (deadline, count) = (deadline.to_string(), (words.len() / 2).to_string());
                 let head = [b"HSETEX", key.bytes, b"PXAT", deadline.as_bytes(), b"FIELDS", count.as_bytes()];
@@ -193,6 +201,7 @@ pub(super) fn hsetex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
         (expiration, None) => {
             let keeps = expiration == Expiration::Word;
             set_all(cx, key, pairs(words), if keeps { Lifetime::Keep } else { Lifetime::Clear })?;
+            cx.notify(Class::HASH, "hset", key);
             Ok(Effect::AsIs)
         }
     }
@@ -215,7 +224,18 @@ fn fields_are_as_wanted(
 /// What remains of fields that are set with a deadline in the past.
 fn remove_pairs(cx: &mut Exec<'_>, key: Key<'_>, words: Args<'_>) -> Result<Effect, CommandError> {
     let names: Vec<&[u8]> = pairs(words).map(|(name, _)| name).collect();
-    if remove_all(cx, key, names.iter().copied())? == 0 {
+    // The peers set them, and then they expire.
+    let found = cx.find_view(key, Type::Hash)?.is_some();
+    if !found {
+        cx.notify(Class::NEW, "new", key);
+    }
+    cx.notify(Class::HASH, "hset", key);
+    cx.notify(Class::HASH, "hexpire", key);
+    if remove_all(cx, key, names.iter().copied(), "hexpired")? == 0 {
+        cx.notify(Class::HASH, "hexpired", key);
+        if !found {
+            cx.notify(Class::GENERIC, "del", key);
+        }
         return Ok(Effect::None);
     }
     Ok(cx.rewritten(|| vec![with_fields(&[b"HDEL", key.bytes], &names)]))

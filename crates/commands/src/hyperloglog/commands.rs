@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{IntText, Key};
+use shard::notify::Class;
 use types::hyperloglog::{self, Encoding, Merged, Position};
 
 use super::{corrupt, sketch};
@@ -38,6 +39,7 @@ pub(super) fn pfadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
             hyperloglog::add_dense(bytes, element);
         }
         hyperloglog::forget(bytes);
+        cx.notify(Class::STRING, "pfadd", key);
         reply.int(1);
         return Ok(Effect::AsIs);
     }
@@ -51,6 +53,7 @@ pub(super) fn pfadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
 fn changed(cx: &mut Exec<'_>, key: Key<'_>, new: &mut [u8], reply: &mut Reply) -> Effect {
     hyperloglog::forget(new);
     store(cx, key, new);
+    cx.notify(Class::STRING, "pfadd", key);
     reply.int(1);
     Effect::AsIs
 }
@@ -109,6 +112,7 @@ pub(super) fn pfmerge(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     }
     hyperloglog::forget(&mut new);
     store(cx, key, &new);
+    cx.notify(Class::STRING, "pfadd", key);
     reply.ok();
     Ok(Effect::AsIs)
 }

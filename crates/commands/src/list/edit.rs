@@ -3,6 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::Type;
 use types::list::{self, Side};
@@ -34,6 +35,7 @@ pub(super) fn linsert(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     reply.int(list::len(slot.view()) as i64);
     drop(slot);
     cx.changed(key);
+    cx.notify(Class::LIST, "linsert", key);
     Ok(Effect::AsIs)
 }
 
@@ -49,6 +51,7 @@ pub(super) fn lset(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     list::shrink(&mut slot, &limits);
     drop(slot);
     cx.changed(key);
+    cx.notify(Class::LIST, "lset", key);
     reply.ok();
     Ok(Effect::AsIs)
 }
@@ -74,7 +77,7 @@ pub(super) fn lrem(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     }
     let emptied = settle(&mut slot, &limits);
     drop(slot);
-    after(cx, key, emptied);
+    after(cx, key, emptied, "lrem");
     Ok(Effect::AsIs)
 }
 
@@ -96,8 +99,10 @@ pub(super) fn ltrim(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
     let emptied = settle(&mut slot, &limits);
     drop(slot);
     if kept.end - kept.start == len {
+        // The peers tell it even if nothing was cut.
+        cx.notify(Class::LIST, "ltrim", key);
         return Ok(Effect::None);
     }
-    after(cx, key, emptied);
+    after(cx, key, emptied, "ltrim");
     Ok(Effect::AsIs)
 }

@@ -4,11 +4,12 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::list::{self, Item, Side};
 use types::{Slot, Type};
 
-use super::push::push_one;
+use super::push::{self, push_one};
 use super::{reply_item, side};
 use crate::effects::record;
 
@@ -59,7 +60,7 @@ pub(crate) fn pop_one(
     list::pop(&mut slot, side, |item| reply_item(reply, item));
     let emptied = settle(&mut slot, &limits);
     drop(slot);
-    after(cx, key, emptied);
+    after(cx, key, emptied, event(side));
     Ok(true)
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn pop_several(
     list::cut(&mut slot, side, taken);
     let emptied = settle(&mut slot, &limits);
     drop(slot);
-    after(cx, key, emptied);
+    after(cx, key, emptied, event(side));
     Ok(Some(taken))
 }
 
@@ -103,13 +104,30 @@ pub(super) fn settle(slot: &mut Slot<'_>, limits: &types::Limits) -> bool {
     emptied
 }
 
-/// A list was changed: a key with an empty one goes.
-pub(super) fn after(cx: &mut Exec<'_>, key: Key<'_>, emptied: bool) {
+/// A list was changed, as `event` tells: a key with an empty one goes.
+pub(super) fn after(cx: &mut Exec<'_>, key: Key<'_>, emptied: bool, event: &'static str) {
+    settle_key(cx, key, emptied);
+    notify(cx, key, emptied, event);
+}
+
+fn settle_key(cx: &mut Exec<'_>, key: Key<'_>, emptied: bool) {
     if emptied {
         cx.keyspace(key).remove(key);
     } else {
         cx.changed(key);
     }
+}
+
+fn notify(cx: &mut Exec<'_>, key: Key<'_>, emptied: bool, event: &'static str) {
+    cx.notify(Class::LIST, event, key);
+    if emptied {
+        cx.notify(Class::GENERIC, "del", key);
+    }
+}
+
+/// What is told of an element that was taken.
+const fn event(side: Side) -> &'static str {
+    if matches!(side, Side::Left) { "lpop" } else { "rpop" }
 }
 
 /// An element between two lists: what is short is copied once.
@@ -181,10 +199,14 @@ pub(crate) fn move_one(
     }
     let emptied = settle(&mut slot, &limits);
     drop(slot);
-    after(cx, source, emptied);
-    if source.bytes != destination.bytes {
+    settle_key(cx, source, emptied);
+    if source.bytes == destination.bytes {
+        cx.notify(Class::LIST, push::event(to), destination);
+    } else {
         push_one(cx, destination, to, taken.bytes())?;
     }
+    // As the peers: where it went is told first.
+    notify(cx, source, emptied, event(from));
     Ok(true)
 }
 

@@ -4,6 +4,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use types::list::{self, Side};
 use types::{Slot, Type};
 
@@ -51,6 +52,7 @@ fn push(
         None => add(cx.create(key, list::NEW)),
     };
     cx.changed(key);
+    cx.notify(Class::LIST, event(side), key);
     reply.int(len as i64);
     Ok(Effect::AsIs)
 }
@@ -68,5 +70,11 @@ pub(crate) fn push_one(
         add(cx.create(key, list::NEW));
     }
     cx.changed(key);
+    cx.notify(Class::LIST, event(side), key);
     Ok(())
+}
+
+/// What is told of an element that was added.
+pub(super) const fn event(side: Side) -> &'static str {
+    if matches!(side, Side::Left) { "lpush" } else { "rpush" }
 }

@@ -42,7 +42,7 @@ fn pop_one(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effec
     });
     let emptied = Set::of(slot.view()).len() == 0;
     drop(slot);
-    after(cx, key, emptied);
+    after(cx, key, emptied, "spop");
     Ok(cx.rewritten(|| vec![record(&[b"SREM", key.bytes, &popped])]))
 }
 
@@ -61,7 +61,7 @@ fn pop_several(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<E
         reply.set(len);
         set.for_each(|member| reply_member(reply, member));
         drop(slot);
-        cx.keyspace(key).remove(key);
+        after(cx, key, true, "spop");
         return Ok(cx.rewritten(|| vec![record(&[b"UNLINK", key.bytes])]));
     }
     reply.set(count as usize);
@@ -73,7 +73,7 @@ fn pop_several(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<E
         }
     });
     drop(slot);
-    cx.changed(key);
+    after(cx, key, false, "spop");
     Ok(cx.rewritten(|| vec![popped]))
 }
 

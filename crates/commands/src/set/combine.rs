@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{Entry, Key};
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::set::{self, Loose, Set};
 use types::{Form, Type};
@@ -111,20 +112,32 @@ pub(super) fn sinterstore(
         ControlFlow::Continue(())
     });
     result.settle_integers(&limits);
-    Ok(store(cx, cx.key(args, 1), result, reply))
+    Ok(store(cx, cx.key(args, 1), result, "sinterstore", reply))
 }
 
 /// Makes a set the value of a key, whatever that was; an empty one removes it.
-fn store(cx: &mut Exec<'_>, key: Key<'_>, result: Loose, reply: &mut Reply) -> Effect {
+fn store(
+    cx: &mut Exec<'_>,
+    key: Key<'_>,
+    result: Loose,
+    event: &'static str,
+    reply: &mut Reply,
+) -> Effect {
     reply.int(result.len() as i64);
-    let removed = cx.keyspace(key).remove(key);
+    // Looked up first, so that one that has expired counts as none.
+    let removed = cx.find(key).is_some() && cx.keyspace(key).remove(key);
     if result.is_empty() {
-        return if removed { Effect::AsIs } else { Effect::None };
+        if !removed {
+            return Effect::None;
+        }
+        cx.notify(Class::GENERIC, "del", key);
+        return Effect::AsIs;
     }
-    let mut slot = cx.create(key, set::EMPTY);
+    let mut slot = cx.create_over(key, set::EMPTY, removed);
     result.store(&mut slot);
     drop(slot);
     cx.changed(key);
+    cx.notify(Class::SET, event, key);
     Effect::AsIs
 }
 
@@ -175,7 +188,7 @@ pub(super) fn sdiffstore(
             others.iter().for_each(|set| set.for_each(|member| _ = result.remove(member)));
         }
     }
-    Ok(store(cx, cx.key(args, 1), result, reply))
+    Ok(store(cx, cx.key(args, 1), result, "sdiffstore", reply))
 }
 
 /// `SUNION key [key ...]`
@@ -195,7 +208,7 @@ pub(super) fn sunionstore(
 ) -> Result<Effect, CommandError> {
     let keys = keys(cx, args, 2..args.len())?;
     let union = unite(cx, &keys);
-    Ok(store(cx, cx.key(args, 1), union, reply))
+    Ok(store(cx, cx.key(args, 1), union, "sunionstore", reply))
 }
 
 fn unite(cx: &Exec<'_>, keys: &[Key<'_>]) -> Loose {

@@ -4,6 +4,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use types::packed::IntText;
 use types::set::{self, Set};
 use types::{Slot, Type};
@@ -31,6 +32,7 @@ pub(super) fn sadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
         return Ok(Effect::None);
     }
     cx.changed(key);
+    cx.notify(Class::SET, "sadd", key);
     Ok(Effect::AsIs)
 }
 
@@ -48,16 +50,20 @@ pub(super) fn srem(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     if removed == 0 {
         return Ok(Effect::None);
     }
-    after(cx, key, emptied);
+    after(cx, key, emptied, "srem");
     Ok(Effect::AsIs)
 }
 
-/// A set was changed: a key with an empty one goes.
-pub(super) fn after(cx: &mut Exec<'_>, key: Key<'_>, emptied: bool) {
+/// A set was changed, as `event` tells: a key with an empty one goes.
+pub(super) fn after(cx: &mut Exec<'_>, key: Key<'_>, emptied: bool, event: &'static str) {
     if emptied {
         cx.keyspace(key).remove(key);
     } else {
         cx.changed(key);
+    }
+    cx.notify(Class::SET, event, key);
+    if emptied {
+        cx.notify(Class::GENERIC, "del", key);
     }
 }
 
@@ -79,7 +85,7 @@ pub(super) fn smove(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
         set::remove(&mut slot, member);
         Set::of(slot.view()).len() == 0
     });
-    after(cx, source, emptied);
+    after(cx, source, emptied, "srem");
     let there = cx.slot(destination, Type::Set)?.map(|mut slot| set::add(&mut slot, member, &limits));
     let added = match there {
         Some(added) => added,
@@ -90,6 +96,7 @@ pub(super) fn smove(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
     };
     if added {
         cx.changed(destination);
+        cx.notify(Class::SET, "sadd", destination);
     }
     Ok(Effect::AsIs)
 }

@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use types::zset::{self, Added, NotANumber, When};
 use types::{Slot, Type};
 
@@ -123,6 +124,7 @@ pub(crate) fn add_all<'m>(
     drop(slot);
     if counts.new + counts.changed > 0 {
         cx.changed(key);
+        cx.notify(Class::SORTED_SET, "zadd", key);
     }
     Ok(counts)
 }
@@ -148,6 +150,7 @@ fn add_one(
         Added::New(score) | Added::Changed(score) => {
             reply.double(score);
             cx.changed(key);
+            cx.notify(Class::SORTED_SET, "zincr", key);
             return Ok(Effect::AsIs);
         }
         Added::Same(score) => reply.double(score),

@@ -283,7 +283,12 @@ fn keep(
     let members = borrowed(&found);
     reply.int(members.len() as i64);
     let key = cx.key(args, 1);
-    Ok(store(cx, key, &members))
+    let event = match operation {
+        Operation::Union => "zunionstore",
+        Operation::Intersection => "zinterstore",
+        Operation::Difference => "zdiffstore",
+    };
+    Ok(store(cx, key, &members, event))
 }
 
 /// `ZUNION numkeys key [key ...] [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]`

@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Proto, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use stdx::num::{parse_f64, parse_i64, parse_score_bound};
 use types::zset::{LexBound, LexRange, ScoreRange, SortedSet};
 use types::{Slot, Type, zset};
@@ -104,6 +105,7 @@ pub(super) fn reply_member(reply: &mut Reply, member: &[u8], score: Option<f64>)
 pub(super) fn remove_ranks(
     cx: &mut Exec<'_>,
     key: Key<'_>,
+    event: &'static str,
     choose: impl FnOnce(SortedSet<'_>) -> Range<u64>,
 ) -> Result<u64, CommandError> {
     let Some(mut slot) = cx.slot(key, Type::SortedSet)? else { return Ok(0) };
@@ -114,29 +116,41 @@ pub(super) fn remove_ranks(
     }
     zset::remove_ranks(&mut slot, ranks);
     drop(slot);
-    removed_from(cx, key);
+    removed_from(cx, key, event);
     Ok(removed)
 }
 
-/// The set at a key has lost members: the key goes with the last.
-pub(super) fn removed_from(cx: &mut Exec<'_>, key: Key<'_>) {
+/// The set at a key has lost members, as `event` tells: the key goes with the last.
+pub(super) fn removed_from(cx: &mut Exec<'_>, key: Key<'_>, event: &'static str) {
     cx.changed(key);
+    cx.notify(Class::SORTED_SET, event, key);
     let is_empty = cx.keyspace(key).find(key).and_then(|entry| entry.collection());
     if is_empty.is_some_and(|view| SortedSet::new(view).is_empty()) {
         cx.keyspace(key).remove(key);
+        cx.notify(Class::GENERIC, "del", key);
     }
 }
 
 /// Makes a key the set of these members, which come in order, each once; without members it is removed. Whatever it was is gone.
-pub(crate) fn store(cx: &mut Exec<'_>, key: Key<'_>, sorted: &[(&[u8], f64)]) -> Effect {
+pub(crate) fn store(
+    cx: &mut Exec<'_>,
+    key: Key<'_>,
+    sorted: &[(&[u8], f64)],
+    event: &'static str,
+) -> Effect {
     let was = cx.find(key).is_some() && cx.keyspace(key).remove(key);
     if sorted.is_empty() {
-        return if was { Effect::AsIs } else { Effect::None };
+        if !was {
+            return Effect::None;
+        }
+        cx.notify(Class::GENERIC, "del", key);
+        return Effect::AsIs;
     }
     let limits = cx.settings.limits;
-    let mut slot: Slot<'_> = cx.create(key, &zset::EMPTY);
+    let mut slot: Slot<'_> = cx.create_over(key, &zset::EMPTY, was);
     zset::fill(&mut slot, &limits, sorted);
     drop(slot);
     cx.changed(key);
+    cx.notify(Class::SORTED_SET, event, key);
     Effect::AsIs
 }

@@ -84,7 +84,7 @@ pub(crate) fn pop(
     }
     zset::remove_ranks(&mut slot, ranks);
     drop(slot);
-    removed_from(cx, key);
+    removed_from(cx, key, if end == End::Min { "zpopmin" } else { "zpopmax" });
     Ok(count)
 }
 

@@ -197,5 +197,5 @@ pub(super) fn zrangestore(
     }
     let sorted: Vec<(&[u8], f64)> = members.iter().map(|(member, score)| (&**member, *score)).collect();
     reply.int(sorted.len() as i64);
-    Ok(store(cx, to, &sorted))
+    Ok(store(cx, to, &sorted, "zrangestore"))
 }

@@ -18,7 +18,7 @@ pub(super) fn zrem(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     let removed = members.filter(|member| zset::remove(&mut slot, member).is_some()).count();
     drop(slot);
     if removed > 0 {
-        removed_from(cx, key);
+        removed_from(cx, key, "zrem");
     }
     Ok(answer(reply, removed as u64))
 }
@@ -31,7 +31,7 @@ pub(super) fn zremrangebyrank(
 ) -> Result<Effect, CommandError> {
     let (start, stop) = (parse_integer(&args[2])?, parse_integer(&args[3])?);
     let key = cx.key(args, 1);
-    let removed = remove_ranks(cx, key, |set| ranks(set.len(), start, stop))?;
+    let removed = remove_ranks(cx, key, "zremrangebyrank", |set| ranks(set.len(), start, stop))?;
     Ok(answer(reply, removed))
 }
 
@@ -43,7 +43,7 @@ pub(super) fn zremrangebyscore(
 ) -> Result<Effect, CommandError> {
     let range = parse_scores(&args[2], &args[3])?;
     let key = cx.key(args, 1);
-    let removed = remove_ranks(cx, key, |set| set.ranks_by_score(&range))?;
+    let removed = remove_ranks(cx, key, "zremrangebyscore", |set| set.ranks_by_score(&range))?;
     Ok(answer(reply, removed))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn zremrangebylex(
 ) -> Result<Effect, CommandError> {
     let range = parse_members(&args[2], &args[3])?;
     let key = cx.key(args, 1);
-    let removed = remove_ranks(cx, key, |set| set.ranks_by_lex(&range, false))?;
+    let removed = remove_ranks(cx, key, "zremrangebylex", |set| set.ranks_by_lex(&range, false))?;
     Ok(answer(reply, removed))
 }
 

@@ -5,6 +5,7 @@
 use command::{CommandError, Effect, Record};
 use resp::{Args, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::stream::{Id, Pairs, Stream, StreamMut, Trim};
 use types::{Limits, Slot, Type};
@@ -60,7 +61,7 @@ pub(super) fn xadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
         Some(mut slot) => Some(new.add_to(&mut slot, limits)?),
         None => None,
     };
-    let (id, trimmed) = match existing {
+    let Added { id, trimmed, exact } = match existing {
         Some(added) => added,
         None if options.no_mkstream => {
             reply.null();
@@ -74,15 +75,24 @@ pub(super) fn xadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     };
     cx.changed(key);
     cx.ready(key);
+    cx.notify(Class::STREAM, "xadd", key);
+    if trimmed {
+        cx.notify(Class::STREAM, "xtrim", key);
+    }
     reply_id(reply, id);
     Ok(match (wanted, &options.trim) {
         (Wanted::This(_), None) => Effect::AsIs,
-        _ => cx.rewritten(|| vec![record(args, id_at, id, trimmed)]),
+        _ => cx.rewritten(|| vec![record(args, id_at, id, exact)]),
     })
 }
 
 /// The id of a new entry, and as an exact trim what an approximate one has come to.
-type Added = (Id, Option<[Vec<u8>; 3]>);
+struct Added {
+    id: Id,
+    /// Whether a trim removed anything.
+    trimmed: bool,
+    exact: Option<[Vec<u8>; 3]>,
+}
 
 /// An entry to be added.
 struct New<'a> {
@@ -100,9 +110,10 @@ impl New<'_> {
         let mut stream = StreamMut::new(slot);
         let id = self.id_behind(stream.read().head().last)?;
         stream.append(limits, id, &Words(self.words));
-        let Some(trim) = self.trim else { return Ok((id, None)) };
-        stream.trim(&trim);
-        Ok((id, (trim.approximate && self.journaling).then(|| as_exact(stream.read(), &trim))))
+        let Some(trim) = self.trim else { return Ok(Added { id, trimmed: false, exact: None }) };
+        let trimmed = stream.trim(&trim) > 0;
+        let exact = (trim.approximate && self.journaling).then(|| as_exact(stream.read(), &trim));
+        Ok(Added { id, trimmed, exact })
     }
 
     /// The id that the entry gets in a stream with this last one.
@@ -171,6 +182,7 @@ pub(super) fn xdel(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
         return Ok(Effect::None);
     }
     cx.changed(key);
+    cx.notify(Class::STREAM, "xdel", key);
     Ok(Effect::AsIs)
 }
 
@@ -227,6 +239,8 @@ pub(super) fn xsetid(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     head.added = added.unwrap_or(head.added);
     head.max_deleted = max_deleted.filter(|id| *id != Id::ZERO).unwrap_or(head.max_deleted);
     stream.set_head(head);
+    drop(slot);
+    cx.notify(Class::STREAM, "xsetid", key);
     reply.ok();
     // As with the peers, this is no change of the key for those who watch it.
     Ok(Effect::AsIs)

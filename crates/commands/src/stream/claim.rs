@@ -3,6 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::Type;
 use types::stream::{ConsumerId, GroupMut, GroupRef, Id, Pending, Stream, StreamMut};
@@ -125,6 +126,10 @@ pub(super) fn xclaim(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     records
         .claimed(of, &Claimed { consumer, ids: &claimed, delivered_ms, count, keep_count: options.just_id });
     drop(group);
+    drop(slot);
+    if created {
+        cx.notify(Class::STREAM, "xgroup-createconsumer", key);
+    }
     Ok(records.effect())
 }
 
@@ -187,6 +192,10 @@ pub(super) fn xautoclaim(
     let claimed = Claimed { consumer, ids: &claimed, delivered_ms: now_ms, count: None, keep_count: just_id };
     records.claimed(of, &claimed);
     drop(group);
+    drop(slot);
+    if created {
+        cx.notify(Class::STREAM, "xgroup-createconsumer", key);
+    }
     Ok(records.effect())
 }
 

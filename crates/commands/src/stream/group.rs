@@ -4,6 +4,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::Type;
 use types::stream::{Id, NOT_KNOWN, Stream, StreamMut};
@@ -102,6 +103,7 @@ pub(super) fn create(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
             return Err(BUSY);
         }
     }
+    cx.notify(Class::STREAM, "xgroup-create", key);
     reply.ok();
     Ok(Effect::AsIs)
 }
@@ -120,6 +122,7 @@ pub(super) fn setid(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
         stream.group_mut(&args[3]).ok_or(NO_KEY)?.set_last(id, options.read);
         Ok(())
     })?;
+    cx.notify(Class::STREAM, "xgroup-setid", cx.key(args, 2));
     reply.ok();
     Ok(Effect::AsIs)
 }
@@ -136,6 +139,9 @@ pub(super) fn createconsumer(
         Ok(!group.has_consumer(&args[4]) && group.consumer(&args[4], now_ms).1)
     })?;
     reply.int(i64::from(created));
+    if created {
+        cx.notify(Class::STREAM, "xgroup-createconsumer", cx.key(args, 2));
+    }
     Ok(if created { Effect::AsIs } else { Effect::None })
 }
 
@@ -148,6 +154,9 @@ pub(super) fn delconsumer(
     let removed =
         on_group(cx, args, |stream| Ok(stream.group_mut(&args[3]).ok_or(NO_KEY)?.remove_consumer(&args[4])))?;
     reply.int(removed.unwrap_or(0) as i64);
+    if removed.is_some() {
+        cx.notify(Class::STREAM, "xgroup-delconsumer", cx.key(args, 2));
+    }
     Ok(if removed.is_some() { Effect::AsIs } else { Effect::None })
 }
 
@@ -159,6 +168,7 @@ pub(super) fn destroy(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
     if !destroyed {
         return Ok(Effect::None);
     }
+    cx.notify(Class::STREAM, "xgroup-destroy", key);
     // Those who wait for the group shall fail.
     cx.ready(key);
     Ok(Effect::AsIs)

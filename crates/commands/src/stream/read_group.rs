@@ -3,6 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Proto, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use shard::plan::{Attempted, Blocking};
 use types::Type;
 use types::stream::{Id, Stream, StreamMut};
@@ -101,10 +102,15 @@ fn read_group(
         reply.bulk(key.bytes);
         let of = OfGroup { key: key.bytes, group };
         let reading = Reading { of, consumer, now_ms, count: options.count, no_ack: options.no_ack };
+        let created_before = records.consumers_created();
         let served = match behind(&args[id])? {
             Behind::Delivered => reading.new_entries(&mut StreamMut::new(&mut slot), reply, &mut records),
             Behind::Pending(id) => reading.history(&mut StreamMut::new(&mut slot), id, reply, &mut records),
         };
+        drop(slot);
+        if records.consumers_created() > created_before {
+            cx.notify(Class::STREAM, "xgroup-createconsumer", key);
+        }
         if served {
             streams += 1;
         } else {

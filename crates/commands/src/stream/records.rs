@@ -12,6 +12,7 @@ use crate::effects::record;
 pub(super) struct Records {
     journaling: bool,
     changed: bool,
+    consumers_created: u32,
     records: Vec<Record>,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Claimed<'a> {
 
 impl Records {
     pub(super) fn new(cx: &Exec<'_>) -> Records {
-        Records { journaling: cx.journaling, changed: false, records: Vec::new() }
+        Records { journaling: cx.journaling, changed: false, consumers_created: 0, records: Vec::new() }
     }
 
     fn add(&mut self, build: impl FnOnce() -> Record) {
@@ -46,8 +47,14 @@ impl Records {
         }
     }
 
+    /// How many consumers were made so far.
+    pub(super) fn consumers_created(&self) -> u32 {
+        self.consumers_created
+    }
+
     /// A consumer was made.
     pub(super) fn consumer_created(&mut self, of: OfGroup<'_>, consumer: &[u8]) {
+        self.consumers_created += 1;
         self.add(|| record(&[b"XGROUP", b"CREATECONSUMER", of.key, of.group, consumer]));
     }
 

@@ -3,6 +3,7 @@
 use command::{CommandError, Effect, Record};
 use resp::{Args, Reply};
 use shard::exec::Exec;
+use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::stream::{Stream, StreamMut, Trim, TrimTo};
 use types::{Limits, Type};
@@ -122,6 +123,7 @@ pub(super) fn xtrim(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
     let exact = (trim.approximate && journaling).then(|| as_exact(stream.read(), &trim));
     drop(slot);
     cx.changed(key);
+    cx.notify(Class::STREAM, "xtrim", key);
     Ok(exact.map_or(Effect::AsIs, |exact| cx.rewritten(|| vec![record(key.bytes, exact)])))
 }
 

@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{Deadline, IntText};
+use shard::notify::Class;
 use stdx::longdouble::LongDouble;
 use stdx::num::parse_i64;
 
@@ -48,6 +49,7 @@ fn add(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply, increment: i64) -> 
         Some(place) => keyspace.set_int(key, place, sum),
         None => keyspace.put_int(key, sum, Deadline::Clear, access),
     }
+    cx.notify(Class::STRING, "incrby", key);
     reply.int(sum);
     Ok(Effect::AsIs)
 }
@@ -68,6 +70,7 @@ pub(super) fn incrbyfloat(
     let mut sum = Vec::new();
     value.checked_add(increment).ok_or(NOT_FINITE)?.format(&mut sum);
     put(cx, key, &sum, Deadline::Keep);
+    cx.notify(Class::STRING, "incrbyfloat", key);
     reply.bulk(&sum);
     Ok(cx.rewritten(|| vec![record(&[b"SET", key.bytes, &sum, b"KEEPTTL"])]))
 }

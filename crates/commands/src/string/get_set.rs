@@ -6,6 +6,7 @@ use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{Deadline, Key};
+use shard::notify::Class;
 
 use super::expiry::{Accepts, Condition, Lifetime, Options, Unit, deadline};
 use crate::effects::{deadline_set, record, removed};
@@ -26,6 +27,7 @@ pub(super) fn getdel(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     };
     reply_string(reply, entry)?;
     cx.keyspace(key).remove(key);
+    cx.notify(Class::GENERIC, "del", key);
     Ok(cx.rewritten(|| vec![record(&[b"DEL", key.bytes])]))
 }
 
@@ -34,6 +36,7 @@ pub(super) fn getset(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     let key = cx.key(args, 1);
     reply_string_or_null(reply, cx.read(key))?;
     put(cx, key, &args[2], Deadline::Clear);
+    cx.notify(Class::STRING, "set", key);
     Ok(cx.rewritten(|| vec![record(&[b"SET", key.bytes, &args[2]])]))
 }
 
@@ -52,6 +55,7 @@ pub(super) fn getex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
         Some(deadline) => Ok(deadline_set(cx, key, deadline)),
         None if options.lifetime == Lifetime::Persist && had_deadline => {
             cx.keyspace(key).set_deadline(key, None);
+            cx.notify(Class::GENERIC, "persist", key);
             Ok(cx.rewritten(|| vec![record(&[b"PERSIST", key.bytes])]))
         }
         None => Ok(Effect::None),
@@ -61,7 +65,9 @@ pub(super) fn getex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
 /// `SET key value [NX | XX | IFEQ comparison] [GET] [EX seconds | PX milliseconds | EXAT time | PXAT time | KEEPTTL]`
 pub(super) fn set(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     if args.len() == 3 {
-        put(cx, cx.key(args, 1), &args[2], Deadline::Clear);
+        let key = cx.key(args, 1);
+        put(cx, key, &args[2], Deadline::Clear);
+        cx.notify(Class::STRING, "set", key);
         reply.ok();
         return Ok(Effect::AsIs);
     }
@@ -84,6 +90,7 @@ pub(super) fn set(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resul
         // Looked up first, so that the deadline of an entry that has expired is not kept.
         cx.find(key);
         put(cx, key, &args[2], Deadline::Keep);
+        cx.notify(Class::STRING, "set", key);
         return Ok(cx.rewritten(|| vec![record(&[b"SET", key.bytes, &args[2], b"KEEPTTL"])]));
     }
     Ok(put_until(cx, key, &args[2], deadline))
@@ -106,12 +113,15 @@ fn holds(cx: &mut Exec<'_>, key: Key<'_>, condition: Condition<'_>) -> Result<bo
 fn put_until(cx: &mut Exec<'_>, key: Key<'_>, value: &[u8], deadline: Option<u64>) -> Effect {
     let Some(deadline) = deadline else {
         put(cx, key, value, Deadline::Clear);
+        cx.notify(Class::STRING, "set", key);
         return cx.rewritten(|| vec![record(&[b"SET", key.bytes, value])]);
     };
     if deadline <= cx.now_ms {
         return removed(cx, key);
     }
     put(cx, key, value, Deadline::At(deadline));
+    cx.notify(Class::STRING, "set", key);
+    cx.notify(Class::GENERIC, "expire", key);
     cx.rewritten(|| vec![record(&[b"SET", key.bytes, value, b"PXAT", deadline.to_string().as_bytes()])])
 }
 
@@ -147,6 +157,7 @@ pub(super) fn setnx(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Res
         return Ok(Effect::None);
     }
     put(cx, key, &args[2], Deadline::Clear);
+    cx.notify(Class::STRING, "set", key);
     Ok(Effect::AsIs)
 }
 
@@ -159,5 +170,6 @@ pub(super) fn delifeq(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
         return Ok(Effect::None);
     }
     cx.keyspace(key).remove(key);
+    cx.notify(Class::GENERIC, "del", key);
     Ok(cx.rewritten(|| vec![record(&[b"DEL", key.bytes])]))
 }

@@ -6,6 +6,7 @@ use command::{CommandError, Effect, Record};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Deadline;
+use shard::notify::Class;
 
 use super::expiry::{Accepts, Condition, Lifetime, Options};
 use crate::effects::record;
@@ -52,7 +53,9 @@ pub(super) fn msetnx(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
 
 fn put_pairs(cx: &mut Exec<'_>, args: Args<'_>, start: usize) {
     for index in (start..args.len()).step_by(2) {
-        put(cx, cx.key(args, index), &args[index + 1], Deadline::Clear);
+        let key = cx.key(args, index);
+        put(cx, key, &args[index + 1], Deadline::Clear);
+        cx.notify(Class::STRING, "set", key);
     }
 }
 
@@ -90,6 +93,10 @@ pub(super) fn msetex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
         } else {
             put(cx, key, &args[index + 1], deadline.map_or(Deadline::Clear, Deadline::At));
         }
+        cx.notify(Class::STRING, "set", key);
+        if deadline.is_some() {
+            cx.notify(Class::GENERIC, "expire", key);
+        }
     }
     Ok(match deadline {
         None => Effect::AsIs,
@@ -110,7 +117,15 @@ fn remove_all(cx: &mut Exec<'_>, pairs: Args<'_>) -> Effect {
     let mut records = Vec::new();
     for index in (2..pairs.len()).step_by(2) {
         let key = cx.key(pairs, index);
-        if cx.find(key).is_some() {
+        // The peers set it, and then it expires.
+        let found = cx.find(key).is_some();
+        if !found {
+            cx.notify(Class::NEW, "new", key);
+        }
+        cx.notify(Class::STRING, "set", key);
+        cx.notify(Class::GENERIC, "expire", key);
+        cx.notify(Class::EXPIRED, "expired", key);
+        if found {
             cx.keyspace(key).remove(key);
             records.push(record(&[b"UNLINK", key.bytes]));
         }

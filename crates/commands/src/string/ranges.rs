@@ -8,6 +8,7 @@ use memory::{BigRef, INLINE_BYTES_MAX};
 use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::{Deadline, IntText, StringRef};
+use shard::notify::Class;
 use stdx::num::parse_i64;
 
 use crate::text::{put, string, string_or_empty};
@@ -74,6 +75,7 @@ pub(super) fn setrange(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
     let access = cx.access_new();
     let bytes = cx.keyspace(key).string_resize(key, len.max(end), access);
     bytes[end - part.len()..end].copy_from_slice(part);
+    cx.notify(Class::STRING, "setrange", key);
     reply.int(len.max(end) as i64);
     Ok(Effect::AsIs)
 }
@@ -84,6 +86,7 @@ pub(super) fn append(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     let part = &args[2];
     let Some(entry) = cx.find(key) else {
         put(cx, key, part, Deadline::Clear);
+        cx.notify(Class::STRING, "append", key);
         reply.int(part.len() as i64);
         return Ok(Effect::AsIs);
     };
@@ -91,6 +94,7 @@ pub(super) fn append(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     let end = checked_len(cx, len as u64, part.len())?;
     let access = cx.access_new();
     cx.keyspace(key).string_resize(key, end, access)[len..].copy_from_slice(part);
+    cx.notify(Class::STRING, "append", key);
     reply.int(end as i64);
     Ok(Effect::AsIs)
 }

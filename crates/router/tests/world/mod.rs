@@ -57,6 +57,7 @@ impl World {
             settings: Arc::new(Settings::default()),
             published: Arc::clone(&self.published),
             hints: Arc::clone(&self.hints),
+            outbound: &router::outbound::Nobody,
             now_ms: NOW_MS,
             ticks: || 0,
             touch: true,

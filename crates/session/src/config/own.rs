@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use shard::notify::Class;
+
 use super::setting::{Parsed, Reason, bytes, int, one_of};
 
 /// Valkey refuses more addresses than this.
@@ -202,18 +204,15 @@ pub(super) fn oom_score_adj(word: &[u8]) -> Parsed {
     }
 }
 
-/// Event classes in the order in which Valkey prints them; `A` stands for all of those in `ALL`.
+/// Classes of keyspace events, in the order in which Valkey prints them. It forgets `n` behind `A`; here it is shown.
 pub(super) fn keyspace_events(word: &[u8]) -> Parsed {
-    const ALL: &[u8] = b"g$lshzxetd";
-    const ORDER: &[u8] = b"g$lshzxetdnKEm";
-    if let Some(_unknown) = word.iter().find(|byte| **byte != b'A' && !ORDER.contains(byte)) {
-        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
-    }
-    let set = |class: u8| word.contains(&class) || (ALL.contains(&class) && word.contains(&b'A'));
-    if ALL.iter().all(|&class| set(class)) {
-        return Ok([b'A'].into_iter().chain(b"KEm".iter().copied().filter(|&class| set(class))).collect());
-    }
-    Ok(ORDER.iter().copied().filter(|&class| set(class)).collect())
+    let wanted = Class::parse(word).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+    let (common, others) = Class::LETTERS.split_at(10);
+    let all = common.iter().all(|(_, class)| wanted.any(*class));
+    let common = if all { &[(b'A', Class::NONE)][..] } else { common };
+    let shown = common.iter().filter(|(_, class)| all || wanted.any(*class));
+    let others = others.iter().filter(|(_, class)| wanted.any(*class));
+    Ok(shown.chain(others).map(|(letter, _)| *letter).collect())
 }
 
 // Settings of several words.

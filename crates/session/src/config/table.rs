@@ -168,8 +168,7 @@ pub static SETTINGS: &[Setting] = &[
         .fixed()
         .promise(own::is_no, "Darter does not use multipath TCP: only 'no' is accepted"),
     Setting::flag("no-appendfsync-on-rewrite", "no").tuning(),
-    Setting::own("notify-keyspace-events", "", own::keyspace_events)
-        .promise(own::is_empty, "Darter sends no keyspace events yet: only \"\" is accepted"),
+    Setting::own("notify-keyspace-events", "", own::keyspace_events),
     Setting::own("oom-score-adj", "no", own::oom_score_adj),
     Setting::words("oom-score-adj-values", "0 200 800", own::oom_score_values),
     Setting::text("pidfile", "").fixed(),

@@ -198,7 +198,6 @@ fn promises_refuse_to_start() {
         "save 3600 1 300 100",
         "min-replicas-to-write 1",
         "min-slaves-to-write 1",
-        "notify-keyspace-events KEA",
         "maxmemory-clients 10%",
         "enable-module-command yes",
         "syslog-enabled yes",

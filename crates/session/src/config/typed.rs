@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use shard::notify::Class;
 use shard::settings::Limits;
 
 use super::own::{OutputLimit, read_output_limits};
@@ -120,6 +121,7 @@ pub struct Fields {
     /// One of the eight names of Valkey.
     pub maxmemory_policy: &'static str,
     pub maxmemory_samples: u32,
+    pub notify_keyspace_events: Class,
     pub oom_score_adj: OomScore,
     /// Empty: none is written unless daemonized.
     pub pidfile: PathBuf,
@@ -253,6 +255,8 @@ impl Fields {
             maxmemory: of.number("maxmemory"),
             maxmemory_policy: of.choice("maxmemory-policy", &POLICIES),
             maxmemory_samples: of.number("maxmemory-samples"),
+            notify_keyspace_events: Class::parse(of.bytes("notify-keyspace-events"))
+                .expect("the setting was checked"),
             oom_score_adj: oom_score(&of),
             pidfile: of.path("pidfile"),
             port: of.number("port"),
