@@ -228,7 +228,8 @@ fn note_gone(told: &mut Vec<Told>, notify: Class, gone: &Gone<'_>) {
         // `del`, if it is the last field, is told even if this is not.
         Gone::Field { key, .. } => (Class::HASH.with(Class::GENERIC), "hexpired", key),
     };
-    let again = told.last().is_some_and(|last| event == "hexpired" && last.event == event && *last.key == *key);
+    let again =
+        told.last().is_some_and(|last| event == "hexpired" && last.event == event && *last.key == *key);
     if notify.any(class) && !again {
         told.push(Told { event, key: key.into() });
     }

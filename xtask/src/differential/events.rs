@@ -42,16 +42,15 @@ impl Listener {
             };
             let (channel, payload) = (bytes(channel)?, bytes(payload)?);
             if channel == MARK {
+                // XREAD looks its keys up twice in the peer: a key that is missing is missed twice.
+                events.dedup();
                 return Ok(events);
             }
             let event = if channel.starts_with(b"__keyevent") { channel } else { payload };
             let is_expiry = event.ends_with(b"expired");
             if !(self.expires_sometime && is_expiry) {
-                events.push(format!(
-                    "{} {}",
-                    words::plain_or_quoted(channel),
-                    words::plain_or_quoted(payload)
-                ));
+                let line = [channel, payload].map(words::plain_or_quoted);
+                events.push(line.join(" "));
             }
         }
     }

@@ -91,7 +91,7 @@ pub(super) fn hgetex(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     let names = numbered(args.from(behind + 1), NUMFIELDS)?;
     let (key, now_ms) = (cx.key(args, 1), cx.now_ms);
     // A wrong type is told before a wrong time.
-    cx.find_view(key, Type::Hash)?;
+    cx.view(key, Type::Hash)?;
     let deadline = options.deadline(now_ms, "hgetex")?;
     let Some(mut slot) = cx.slot(key, Type::Hash)? else {
         reply.array(names.len());

@@ -116,13 +116,7 @@ pub(super) fn sinterstore(
 }
 
 /// Makes a set the value of a key, whatever that was; an empty one removes it.
-fn store(
-    cx: &mut Exec<'_>,
-    key: Key<'_>,
-    result: Loose,
-    event: &'static str,
-    reply: &mut Reply,
-) -> Effect {
+fn store(cx: &mut Exec<'_>, key: Key<'_>, result: Loose, event: &'static str, reply: &mut Reply) -> Effect {
     reply.int(result.len() as i64);
     // Looked up first, so that one that has expired counts as none.
     let removed = cx.find(key).is_some() && cx.keyspace(key).remove(key);

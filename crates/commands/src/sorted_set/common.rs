@@ -132,12 +132,7 @@ pub(super) fn removed_from(cx: &mut Exec<'_>, key: Key<'_>, event: &'static str)
 }
 
 /// Makes a key the set of these members, which come in order, each once; without members it is removed. Whatever it was is gone.
-pub(crate) fn store(
-    cx: &mut Exec<'_>,
-    key: Key<'_>,
-    sorted: &[(&[u8], f64)],
-    event: &'static str,
-) -> Effect {
+pub(crate) fn store(cx: &mut Exec<'_>, key: Key<'_>, sorted: &[(&[u8], f64)], event: &'static str) -> Effect {
     let was = cx.find(key).is_some() && cx.keyspace(key).remove(key);
     if sorted.is_empty() {
         if !was {
