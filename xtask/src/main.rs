@@ -3,11 +3,13 @@
 //! It is not part of the server: it starts Darter (and, where asked for, a reference server) as a process and talks to it over a
 //! socket, as a client would. It depends on no other crate of the workspace, so that it builds in seconds and runs when they do not.
 
+mod apps;
 mod bench;
 mod clients;
 mod differential;
 mod fail;
 mod golden;
+mod programs;
 mod robustness;
 mod sanitize;
 mod server;
@@ -29,6 +31,7 @@ cargo xtask test [--only STAGE]        everything continuous integration runs
 cargo xtask golden [--bless] [FILTER]  the golden files against Darter; --bless records them from a reference server
 cargo xtask robustness [FILTER]        bad input, wrong starts, contention
 cargo xtask clients [LIBRARY]          smoke tests through client libraries, installed into target/clients
+cargo xtask apps [APPLICATION]         job queues, locks, caches and others that use a server in earnest, installed into target/apps
 cargo xtask differential               random sequences against a reference server (--seed S --count N --server PATH)
 cargo xtask sanitize [address|thread]  the unsafe islands under the compiler's sanitizers
 cargo xtask bench [--only NAME] [--quick]  speed and memory beside valkey-server, loaded by darter-bench, written to benches/record
@@ -58,6 +61,7 @@ fn dispatch(command: &str, rest: &[String]) -> Result<Tally> {
         "bench" => bench::run(rest),
         "robustness" => robustness::run(rest).map(Tally::closing),
         "clients" => clients::run(rest).map(Tally::closing),
+        "apps" => apps::run(rest).map(Tally::closing),
         "differential" => differential::run(rest).map(Tally::closing),
         "sanitize" => sanitize::run(rest).map(Tally::closing),
         "help" | "--help" | "-h" => {

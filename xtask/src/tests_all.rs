@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::fail::Result;
 use crate::server::Program;
 use crate::tally::Tally;
-use crate::{clients, differential, golden, robustness, sanitize, shell, tidy};
+use crate::{apps, clients, differential, golden, robustness, sanitize, shell, tidy};
 
 /// What a stage gets.
 struct Context {
@@ -25,6 +25,7 @@ const STAGES: &[Stage] = &[
     ("robustness", |cx| robustness::stage(&cx.darter)),
     ("differential", |cx| differential::stage(&cx.darter)),
     ("clients", |cx| clients::stage(&cx.darter)),
+    ("apps", |cx| apps::stage(&cx.darter)),
     ("sanitize", |_| sanitize::run(&[])),
 ];
 
