@@ -52,7 +52,7 @@ pub(crate) fn wait(until_ms: Option<u64>) -> Attempted {
     Attempted::Wait(Wait { effect: Effect::None, until_ms, words: None })
 }
 
-/// Whether `key` holds a collection of this type; another type is an error. When a waiting command is tried again, keys of shards that are
+/// Whether `key` holds a collection of this type; another type is an error. What those who came before are about to get is not there. When a waiting command is tried again, keys of shards that are
 /// not held count as empty, as nothing has come for them, and so do keys that have become of another type.
 pub(crate) fn has(cx: &mut Exec<'_>, key: Key<'_>, wanted: Type) -> Result<bool, CommandError> {
     if !cx.holds(key) {
@@ -60,7 +60,7 @@ pub(crate) fn has(cx: &mut Exec<'_>, key: Key<'_>, wanted: Type) -> Result<bool,
     }
     let retrying = cx.retrying;
     match cx.find_view(key, wanted) {
-        Ok(view) => Ok(view.is_some()),
+        Ok(view) => Ok(view.is_some() && !cx.is_promised(key)),
         Err(_) if retrying => Ok(false),
         Err(error) => Err(error),
     }

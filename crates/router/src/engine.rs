@@ -51,7 +51,7 @@ pub enum Ran {
 const WALK_STEPS_MAX: u32 = 64;
 
 /// Waiting commands that are tried again at once.
-const RETRIES_MAX: u32 = 64;
+const RETRIES_MAX: usize = 64;
 
 /// What became of a task that was submitted.
 pub enum Sent {
@@ -350,7 +350,8 @@ impl Engine {
     /// Tries waiting commands again that need shards which were not held when they became ready; some of them at once, the rest in the
     /// next turn.
     fn retry_deferred(&mut self) {
-        for _ in 0..RETRIES_MAX {
+        // Those that these bring about have to wait for the next turn, too.
+        for _ in 0..self.deferred.len().min(RETRIES_MAX) {
             let Some(waiter) = self.deferred.pop_front() else { return };
             let ids = self.shards_of_keys(waiter.keys());
             let task = self.task(0, Work::Retry(waiter), &Reply::default());
@@ -372,7 +373,7 @@ impl Engine {
             (stamped, served)
         });
         // A busy shard is served by whoever is there.
-        let Ok((stamped, Served { mut records, deferred })) = served else { return };
+        let Ok((stamped, Served { mut records, deferred, .. })) = served else { return };
         if let Some(mut stamped) = stamped {
             stamped.records.append(&mut records);
             self.journal.push(stamped);

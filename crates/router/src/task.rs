@@ -205,7 +205,7 @@ impl Task {
                 home: &self.home,
                 served: Served::default(),
             };
-            let Served { mut records, deferred } = server.serve(&mut held);
+            let Served { mut records, deferred, .. } = server.serve(&mut held);
             self.stamped.records.append(&mut records);
             self.deferred = deferred;
         }

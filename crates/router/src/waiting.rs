@@ -6,8 +6,8 @@
 //!   a command changes a key somebody waits for --> the key is noted as ready
 //!   before its shards are left: for each ready key, from the first in its queue on
 //!       claim (one compare-and-swap) --> the command again, in the shards that are held --> its reply to its thread
-//!       a shard that it needs is not held, or another thread is serving it: deferred --> Work::Retry over all its shards;
-//!                                                                            those behind it wait for that
+//!       a shard that it needs is not held, another thread is serving it, or enough were tried: deferred
+//!           --> Work::Retry over all its shards, in the thread's next turn; those behind it, and who comes anew, wait for that
 //! ```
 
 use std::sync::Arc;
@@ -23,6 +23,9 @@ use stdx::rng::Rng;
 
 use crate::published::Published;
 use crate::task::{End, Home, Outcome, Stamped, Surroundings, Task, Ticket, Work, record};
+
+/// Those who wait that are tried before shards are left: as many as posted visits. A try takes one or two microseconds.
+const TRIES_MAX: u32 = 32;
 
 /// A command that has begun to wait.
 #[derive(Clone)]
@@ -98,6 +101,8 @@ pub struct Served {
     pub records: Vec<(u16, Record)>,
     /// Those who must be tried again with all their shards: [`Work::Retry`].
     pub deferred: Vec<Arc<Waiter>>,
+    /// Those who were tried.
+    tries: u32,
 }
 
 /// Serves those who wait for ready keys of shards that are held.
@@ -120,7 +125,7 @@ enum Tried {
 }
 
 impl Server<'_> {
-    /// Serves until no key of the held shards is ready: what is served may make others ready. As long as there are waiters, at most.
+    /// Serves until no key of the held shards is ready, or enough were tried: what is served may make others ready.
     #[cold]
     pub(crate) fn serve(mut self, held: &mut Held<'_>) -> Served {
         loop {
@@ -128,17 +133,18 @@ impl Server<'_> {
             if ready.is_empty() {
                 return self.served;
             }
-            for (db, Ready { key, .. }) in ready {
-                self.serve_key(held, db, &key);
+            for (db, Ready { key, from, .. }) in ready {
+                self.serve_key(held, db, &key, from);
             }
         }
     }
 
-    /// Serves those who wait for one key, in their order, as long as there is something for them.
-    fn serve_key(&mut self, held: &mut Held<'_>, db: u16, bytes: &[u8]) {
+    /// Serves those who wait for one key, in their order, from one of them on, as long as there is something for them.
+    fn serve_key(&mut self, held: &mut Held<'_>, db: u16, bytes: &[u8], from: u64) {
         let key = self.surroundings.layout.key(bytes);
         let now_ms = self.surroundings.now_ms;
-        let mut at = 0;
+        let waits = held.shard(key.shard).existing(db).map(|keyspace| keyspace.waits());
+        let mut at = waits.map_or(0, |waits| waits.place_from(bytes, from));
         loop {
             let Some(keyspace) = held.shard(key.shard).existing(db) else { return };
             let Some(Waiting { waiter, deferred }) = keyspace.waits().at(bytes, at) else { return };
@@ -148,9 +154,12 @@ impl Server<'_> {
                 return;
             }
             let found = entry.and_then(Entry::collection).map(|view| view.form().type_of());
+            self.served.tries += 1;
             let tried = if waiter.settle.is_settled() {
                 leave(self.surroundings, held, &waiter);
                 Tried::Left
+            } else if self.served.tries > TRIES_MAX && !deferred {
+                Tried::Deferred
             } else if !waiter.blocking.on_nokey && found != Some(waiter.blocking.wants) {
                 Tried::Waits
             } else if deferred {
@@ -269,7 +278,7 @@ pub(crate) fn retry(surroundings: &Surroundings, held: &mut Held<'_>, waiter: &W
     for bytes in waiter.awaited() {
         if let Some(keyspace) = held.shard(surroundings.layout.shard_of(bytes)).existing(waiter.db) {
             keyspace.waits().set_deferred(bytes, waiter, false);
-            keyspace.waits().changed(bytes);
+            keyspace.waits().ready_from(bytes, waiter.order);
         }
     }
 }

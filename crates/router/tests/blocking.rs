@@ -111,6 +111,7 @@ fn take(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Attempte
     for at in 1..args.len() {
         let key = cx.key(args, at);
         if cx.holds(key)
+            && !cx.is_promised(key)
             && let Some(taken) = take_first(cx, key)
         {
             reply.int(taken.into());
@@ -387,6 +388,32 @@ fn who_stands_behind_a_shift_keeps_the_order() {
     assert_eq!(player.taken, [(second, 2), (third, 3)]);
     player.send(&POP, &["POP", &b]);
     assert_eq!(player.taken.last().map(|(_, number)| *number), Some(1));
+}
+
+/// Many who wait are served in their order, some in each turn; who comes meanwhile stands behind them.
+#[test]
+fn many_are_served_in_turns() {
+    const MANY: u32 = 500;
+    let world = World::new(1);
+    let (a, _) = keys_of_two_shards(&world);
+    let mut player = Player::new(&world, 0, 1);
+    let mut order: Vec<u64> = (0..MANY).map(|_| player.send(&TAKE, &["TAKE", &a])).collect();
+    let pushes: Vec<(&str, u32)> = (0..=MANY).map(|number| (a.as_str(), number)).collect();
+    player.push_all(&pushes);
+    assert!(player.engine.has_duty(), "not all are served at once");
+    order.push(player.send(&TAKE, &["TAKE", &a]));
+    let mut turns = 0;
+    while player.engine.has_duty() {
+        let before = player.taken.len();
+        player.turn();
+        assert!(player.taken.len() - before <= 100, "a turn serves a bounded number");
+        turns += 1;
+    }
+    player.turn();
+    assert!(turns > 5, "{turns} turns");
+    let taken: Vec<(u64, u32)> = order.into_iter().zip(0..).collect();
+    assert_eq!(player.taken, taken);
+    assert_eq!(world.published.waited_for(), (0, 0));
 }
 
 #[test]

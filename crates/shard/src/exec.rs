@@ -150,6 +150,12 @@ impl<'a> Exec<'a> {
         self.held.holds(key.shard)
     }
 
+    /// Whether what is in a key belongs to others: those who wait for it are being served, some in each turn. Never for one of them.
+    #[inline]
+    pub fn is_promised(&mut self, key: Key<'_>) -> bool {
+        !self.retrying && self.existing(key).is_some_and(|keyspace| keyspace.waits().is_promised(key.bytes))
+    }
+
     /// There is more in `key` for those who wait for it, although it neither came nor changed its type (XADD). They are served before the
     /// shard is left. One branch while nobody waits.
     #[inline]

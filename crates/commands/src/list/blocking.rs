@@ -189,6 +189,12 @@ fn move_or_wait(
 ) -> Result<Attempted, CommandError> {
     let until_ms = until_seconds(cx, &args[timeout_at])?;
     let (source, destination) = (cx.key(args, 1), cx.key(args, 2));
+    if cx.is_promised(source) {
+        if cx.find_view(source, Type::List)?.is_some() {
+            cx.find_view(destination, Type::List)?;
+        }
+        return Ok(wait(until_ms));
+    }
     if !move_one(cx, (source, from), (destination, to), reply)? {
         return Ok(wait(until_ms));
     }

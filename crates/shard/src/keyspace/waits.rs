@@ -24,6 +24,8 @@ pub struct Ready {
     /// Ascends in the order in which keys became ready, over all keyspaces and shards that one thread holds.
     pub order: u64,
     pub key: Box<[u8]>,
+    /// Those who came before this one, by [`Waiter::order`], have been tried since.
+    pub from: u64,
 }
 
 /// Those who wait for one key, by ascending [`Waiter::order`].
@@ -32,8 +34,10 @@ struct Queue {
     places: VecDeque<Place>,
     /// Those of them who want to know when the key goes.
     on_nokey: usize,
-    /// The key is noted as ready.
-    noted: bool,
+    /// Those of them who are deferred.
+    deferred: usize,
+    /// The key is noted as ready, for those from this [`Waiter::order`] on.
+    noted: Option<u64>,
 }
 
 struct Place {
@@ -73,7 +77,8 @@ impl Waits {
         let Some(table) = &mut self.0 else { return Change::default() };
         let Some(queue) = table.queues.get_mut(key) else { return Change::default() };
         let Some(at) = queue.place(waiter) else { return Change::default() };
-        queue.places.remove(at);
+        let left = queue.places.remove(at);
+        queue.deferred -= usize::from(left.is_some_and(|place| place.deferred));
         let on_nokey = waiter.blocking.on_nokey;
         queue.on_nokey -= usize::from(on_nokey);
         let last_on_nokey = on_nokey && queue.on_nokey == 0;
@@ -91,6 +96,18 @@ impl Waits {
         Some(Waiting { waiter: Arc::clone(&place.waiter), deferred: place.deferred })
     }
 
+    /// Where in the queue of a key the first stands who has this [`Waiter::order`] or a later one.
+    pub fn place_from(&self, key: &[u8], order: u64) -> usize {
+        let queue = self.0.as_ref().and_then(|table| table.queues.get(key));
+        queue.map_or(0, |queue| queue.places.partition_point(|place| place.waiter.order < order))
+    }
+
+    /// Whether a task is on its way to serve somebody who waits for a key: what is in the key belongs to those who wait.
+    #[inline]
+    pub fn is_promised(&self, key: &[u8]) -> bool {
+        self.0.as_ref().and_then(|table| table.queues.get(key)).is_some_and(|queue| queue.deferred > 0)
+    }
+
     /// Whether anybody wants to know that a key has gone.
     pub fn on_nokey(&self, key: &[u8]) -> bool {
         self.0.as_ref().and_then(|table| table.queues.get(key)).is_some_and(|queue| queue.on_nokey > 0)
@@ -100,15 +117,22 @@ impl Waits {
     pub fn set_deferred(&mut self, key: &[u8], waiter: &Waiter, deferred: bool) {
         let queue = self.0.as_mut().and_then(|table| table.queues.get_mut(key));
         if let Some((queue, at)) = queue.and_then(|queue| queue.place(waiter).map(|at| (queue, at))) {
-            queue.places[at].deferred = deferred;
+            let before = std::mem::replace(&mut queue.places[at].deferred, deferred);
+            queue.deferred = queue.deferred + usize::from(deferred) - usize::from(before);
         }
     }
 
     /// `key` has come, or there is more in it: if somebody waits for it, it is ready.
     #[inline]
     pub fn changed(&mut self, key: &[u8]) {
+        self.ready_from(key, 0);
+    }
+
+    /// The same for those who wait from this [`Waiter::order`] on.
+    #[inline]
+    pub fn ready_from(&mut self, key: &[u8], order: u64) {
         if let Some(table) = &mut self.0 {
-            table.note(key);
+            table.note(key, order);
         }
     }
 
@@ -125,7 +149,7 @@ impl Waits {
         let Some(Table { queues, ready }) = self.0.as_deref_mut() else { return };
         for (key, queue) in queues {
             if changed(key) {
-                queue.note(key, ready);
+                queue.note(key, 0, ready);
             }
         }
     }
@@ -139,10 +163,10 @@ impl Waits {
     /// Takes the keys that have become ready.
     pub fn take_ready(&mut self) -> Vec<Ready> {
         let Some(table) = &mut self.0 else { return Vec::new() };
-        let ready = std::mem::take(&mut table.ready);
-        for Ready { key, .. } in &ready {
+        let mut ready = std::mem::take(&mut table.ready);
+        for Ready { key, from, .. } in &mut ready {
             if let Some(queue) = table.queues.get_mut(key) {
-                queue.noted = false;
+                *from = queue.noted.take().unwrap_or(0);
             }
         }
         self.drop_if_empty();
@@ -158,19 +182,19 @@ impl Waits {
 
 impl Table {
     #[inline(never)]
-    fn note(&mut self, key: &[u8]) {
+    fn note(&mut self, key: &[u8], from: u64) {
         if let Some(queue) = self.queues.get_mut(key) {
-            queue.note(key, &mut self.ready);
+            queue.note(key, from, &mut self.ready);
         }
     }
 }
 
 impl Queue {
-    fn note(&mut self, key: &[u8], ready: &mut Vec<Ready>) {
-        if !self.noted {
-            self.noted = true;
-            ready.push(Ready { order: next_order(), key: key.into() });
+    fn note(&mut self, key: &[u8], from: u64, ready: &mut Vec<Ready>) {
+        if self.noted.is_none() {
+            ready.push(Ready { order: next_order(), key: key.into(), from });
         }
+        self.noted = Some(self.noted.map_or(from, |noted| noted.min(from)));
     }
 
     /// Where a waiter stands.
