@@ -310,6 +310,13 @@ impl<'a> EntryRef<'a> {
         layout.key + layout.key_bytes + layout.value_bytes
     }
 
+    /// Bytes before the key, of the key, and of the value.
+    #[inline]
+    pub(crate) fn extents(self) -> (usize, usize, usize) {
+        let layout = self.layout();
+        (layout.key, layout.key_bytes, layout.value_bytes)
+    }
+
     /// The entry's parts, to build a changed copy of it.
     pub fn parts(self) -> EntryParts<'a> {
         EntryParts {
@@ -319,6 +326,11 @@ impl<'a> EntryRef<'a> {
             deadline: self.deadline(),
             access: self.access(),
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn address(self) -> *const u8 {
+        self.at
     }
 
     #[inline(always)]

@@ -49,7 +49,7 @@ pub struct Heap {
     pub(crate) bins: Option<Box<Bins>>,
     pub(crate) pages: Vec<PageIndex>,
     pub(crate) victim: Victim,
-    runs: Vec<PageIndex>,
+    pub(crate) runs: Vec<PageIndex>,
     /// Bytes of blocks in use in pages, and of the pages.
     pub(crate) block_bytes: u64,
     pub(crate) page_bytes: u64,
@@ -274,7 +274,7 @@ impl Heap {
     }
 
     /// Gives the value of an entry another length (its start stays, what is added is 0) and kind. The handle where the
-    /// entry now is: it stays if the block's granules suffice, or if the block behind it is free and long enough.
+    /// entry now is: it stays if it becomes shorter, if the block's granules suffice, or if the block behind it is free and long enough.
     pub fn resize_value(&mut self, handle: Handle, kind: Kind, value_bytes: usize) -> Handle {
         let entry = self.entry(handle);
         assert!(
@@ -361,6 +361,12 @@ impl Heap {
         self.base.address(handle.raw())
     }
 
+    /// The handle of an entry of this heap.
+    #[inline]
+    pub fn handle_of(&self, entry: EntryRef<'_>) -> Handle {
+        self.handle(entry.address())
+    }
+
     #[inline(always)]
     pub(crate) fn handle(&self, at: *const u8) -> Handle {
         Handle::from_raw(self.base.link(at)).expect("blocks lie in the arena, behind chunk 0")
@@ -433,6 +439,12 @@ impl Heap {
     pub(crate) fn page(&self, first: PageIndex, order: u32) -> Page {
         let start = self.base.0.wrapping_add(first as usize * PAGE_BYTES);
         Page { first, order, start, end: start.wrapping_add(PAGE_BYTES << order) }
+    }
+
+    /// The page that begins there, which must be one of the heap's.
+    pub(crate) fn page_starting(&self, first: PageIndex) -> Page {
+        let (first, order) = self.arena.table().heap_page(first).expect("the list holds the heap's pages");
+        self.page(first, order)
     }
 
     /// Gives an empty page back to the arena. Its blocks must be in no list.
@@ -632,8 +644,8 @@ impl Heap {
     /// Rewrites an entry with another header and value, in its block if that fits.
     fn reshape(&mut self, handle: Handle, meta: &Meta, value: Value<'_>) -> Handle {
         let (from, entry) = (self.at(handle), self.entry(handle));
-        let (key_bytes, old_bytes) = (entry.key().len(), entry.value().len());
-        let key = from.wrapping_add(entry.size() - old_bytes - key_bytes);
+        let (header_bytes, key_bytes, old_bytes) = entry.extents();
+        let key = from.wrapping_add(header_bytes);
         let value_bytes = match value {
             Value::New(bytes) => bytes.len(),
             Value::Resized(bytes) => bytes,
@@ -643,17 +655,23 @@ impl Heap {
             Value::Resized(bytes) => bytes.min(old_bytes),
         };
         let shape = Shape::new(meta.kind, key_bytes, value_bytes, meta.deadline, meta.access);
-        let (wanted, has) = (granules(shape.bytes()), granules(entry.size()));
-        // Growing in place is for values that are resized, because those are likely to grow again.
-        let stays = self.page_of(from).is_some()
+        let (wanted, has) = (granules(shape.bytes()), granules(header_bytes + key_bytes + old_bytes));
+        // Growing and shrinking in place is for values that are resized, because those are likely to grow again.
+        let resized = matches!(value, Value::Resized(_));
+        let page = self.page_of(from);
+        let shrinks = page.filter(|page| resized && wanted < has && !self.victim.is(*page));
+        let stays = page.is_some()
             && (wanted == has
-                || wanted > has && matches!(value, Value::Resized(_)) && self.extend(from, has, wanted));
+                || shrinks.is_some()
+                || wanted > has && resized && self.extend(from, has, wanted));
         let to = if stays { from } else { self.take_bytes(shape.bytes()) };
         // SAFETY: `to` is the entry's own block or a new one, of enough bytes. In the own block key and value stay adjacent, so that
         // one overlapping copy moves both before the header in front of them is written.
         unsafe {
             let key_to = to.add(shape.bytes() - value_bytes - key_bytes);
-            ptr::copy(key, key_to, key_bytes + kept);
+            if key_to != key {
+                ptr::copy(key, key_to, key_bytes + kept);
+            }
             write_header(to, &shape, meta.deadline, meta.access);
             let rest = key_to.add(key_bytes + kept);
             match value {
@@ -661,10 +679,35 @@ impl Heap {
                 Value::Resized(_) => ptr::write_bytes(rest, 0, value_bytes - kept),
             }
         }
-        if !stays {
+        if let Some(page) = shrinks {
+            self.cut_off(page, from, has, wanted);
+        } else if !stays {
             self.release(from);
         }
         self.handle(to)
+    }
+
+    /// Makes the end of a block in use, of `has` granules, a free block; the first `wanted` stay in use.
+    fn cut_off(&mut self, page: Page, at: *mut u8, has: u32, wanted: u32) {
+        // SAFETY: the granules behind the first `wanted` belong to the block and are read by nobody any more; what follows the block in the
+        // page is a block, merged with its own neighbours if it is free.
+        unsafe {
+            let rest = at.add(wanted as usize * GRANULE_BYTES);
+            let next = at.add(has as usize * GRANULE_BYTES);
+            let mut size = has - wanted;
+            if next < page.end && is_free(next) {
+                let more = free_size(next);
+                self.unlink(page, next, more);
+                size += more;
+            } else if next < page.end {
+                set_previous_free(next, true);
+            }
+            make_free(rest, size);
+            self.link(page, rest, size);
+        }
+        let table = self.arena.table();
+        table.set_used(page.first, table.used(page.first) - (has - wanted));
+        self.block_bytes -= u64::from(has - wanted) * GRANULE_BYTES as u64;
     }
 
     fn drop_owned_in(&mut self, first: PageIndex) {

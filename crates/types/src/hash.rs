@@ -4,7 +4,7 @@
 //! ```text
 //! packed, no field has a deadline   tag | prefix? | sequence of field, value, field, value, ...
 //! packed, some have                 tag | due 6 | prefix? | sequence of field, value, deadline, field, value, deadline, ...
-//! large                             a Table; the deadline of a field is its element's
+//! large                             a Table, names as in hash/stored.rs; the deadline of a field is its element's
 //!
 //! tag       the form, bit 7: some field has a deadline, bit 6: there is a prefix
 //! prefix    length 1 | bytes with which the names of all fields begin; the sequence holds the rest of each
@@ -23,8 +23,10 @@ use stdx::num::{I64_LEN_MAX, parse_i64};
 use crate::packed::{Element, IntText, Packed, Piece, Region};
 use crate::table::{self, Expired, Table, Value};
 use crate::{Form, Limits, Slot, Storage, View, packed};
+use stored::Stored;
 
 mod draw;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -96,12 +98,12 @@ impl Name<'_> {
 }
 
 impl<'a> Field<'a> {
-    fn of(element: table::Element<'a>) -> Field<'a> {
+    fn of(table: &'a Table, element: table::Element<'a>) -> Field<'a> {
         let value = match element.value() {
             Value::Bytes(bytes) => Piece::Bytes(bytes),
             Value::Int(integer) => Piece::Int(integer),
         };
-        let name = Name { prefix: b"", rest: Piece::Bytes(element.name()) };
+        let name = stored::name(table.prefix(), element.name());
         let deadline = element.deadline();
         Field { name, value, deadline, element: Some(element) }
     }
@@ -222,7 +224,10 @@ impl<'a> Hash<'a> {
                 let (cursor, _) = packed.find(&Element::new(rest), shape.stride)?;
                 read_field(&mut packed.iter_from(cursor), shape)
             }
-            Fields::Large(table) => table.get(name).map(Field::of),
+            Fields::Large(table) => {
+                let element = table.get(Stored::of(table.prefix(), name).as_ref());
+                element.map(|element| Field::of(table, element))
+            }
         };
         field.filter(|field| field.is_alive(self.now_ms))
     }
@@ -235,10 +240,12 @@ impl<'a> Hash<'a> {
     ) {
         match self.fields {
             Fields::Packed(..) => names.for_each(|name| found(self.get(name))),
-            Fields::Large(table) => table.find_each(names, |_, element| {
-                let field = element.map(Field::of);
-                found(field.filter(|field| field.is_alive(self.now_ms)));
-            }),
+            Fields::Large(table) => {
+                table.find_each(names.map(|name| Stored::of(table.prefix(), name)), |_, element| {
+                    let field = element.map(|element| Field::of(table, element));
+                    found(field.filter(|field| field.is_alive(self.now_ms)));
+                });
+            }
         }
     }
 
@@ -256,7 +263,7 @@ impl<'a> Hash<'a> {
             }
             Fields::Large(table) => table.for_each(|element| {
                 if !element.is_expired(now_ms) {
-                    f(Field::of(element));
+                    f(Field::of(table, element));
                 }
             }),
         }
@@ -272,7 +279,7 @@ impl<'a> Hash<'a> {
             }
             Fields::Large(table) => table.scan(cursor, budget, |element| {
                 if !element.is_expired(self.now_ms) {
-                    f(Field::of(element));
+                    f(Field::of(table, element));
                 }
             }),
         }
@@ -319,12 +326,14 @@ pub const EMPTY: &[u8] = &[Form::HashListpack as u8, packed::EMPTY[0]];
 pub fn set_all<'p>(
     slot: &mut Slot<'_>,
     rules: Rules<'_>,
-    pairs: impl ExactSizeIterator<Item = (&'p [u8], &'p [u8])>,
+    pairs: impl ExactSizeIterator<Item = (&'p [u8], &'p [u8])> + Clone,
     lifetime: Lifetime,
 ) -> usize {
     let enlarged = pairs.len() > PAIRS_PACKED_AT_ONCE && !slot.is_large();
     if enlarged {
-        enlarge(slot);
+        let names = pairs.clone().map(|(name, _)| name);
+        let prefix = if slot.packed().len() == EMPTY.len() { stored::shared(names) } else { b"" };
+        enlarge(slot, prefix);
     }
     if pairs.len() as u64 > rules.limits.hash_max_listpack_entries {
         slot.set_form(Form::HashHashtable);
@@ -342,7 +351,7 @@ pub fn set(slot: &mut Slot<'_>, rules: Rules<'_>, name: &[u8], value: &[u8], lif
         if let Some(added) = set_packed(slot, rules, name, value, lifetime) {
             return added;
         }
-        enlarge(slot);
+        enlarge(slot, b"");
     }
     let table = slot.large_mut::<Table>().expect("the hash is large");
     let added = set_in_table(table, rules.now_ms, name, value, lifetime);
@@ -359,7 +368,8 @@ pub fn set(slot: &mut Slot<'_>, rules: Rules<'_>, name: &[u8], value: &[u8], lif
 /// Removes a field. Whether it was there and had not expired.
 pub fn remove(slot: &mut Slot<'_>, now_ms: u64, name: &[u8]) -> bool {
     let Some(table) = slot.large_mut::<Table>() else { return remove_packed(slot, now_ms, name) };
-    if !table.remove_if(name, |element| !element.is_expired(now_ms)) {
+    let name = Stored::of(table.prefix(), name);
+    if !table.remove_if(name.as_ref(), |element| !element.is_expired(now_ms)) {
         return false;
     }
     table.compact(|_, _, _| ());
@@ -377,7 +387,7 @@ pub fn set_deadline(slot: &mut Slot<'_>, name: &[u8], deadline: Option<u64>) {
     }
     match slot.large_mut::<Table>() {
         Some(table) => {
-            if let Some(handle) = table.find(name) {
+            if let Some(handle) = table.find(Stored::of(table.prefix(), name).as_ref()) {
                 table.set_deadline(handle, deadline);
                 table.compact(|_, _, _| ());
             }
@@ -391,7 +401,9 @@ pub fn set_deadline(slot: &mut Slot<'_>, name: &[u8], deadline: Option<u64>) {
 /// the last call stopped. `expired` gets the name of each just before.
 pub fn expire(slot: &mut Slot<'_>, now_ms: u64, buckets_max: u32, mut expired: impl FnMut(&[u8])) -> Expired {
     let Some(table) = slot.large_mut::<Table>() else { return expire_packed(slot, now_ms, expired) };
-    let outcome = table.expire(now_ms, buckets_max, |_, element| expired(element.name()));
+    let outcome = table.expire(now_ms, buckets_max, |prefix, _, element| {
+        stored::name(prefix, element.name()).with(&mut expired);
+    });
     (0..outcome.removed).for_each(|_| _ = table.compact(|_, _, _| ()));
     if table.len() <= REPACK_FIELDS {
         repack(slot, REPACK_FIELDS, REPACK_BYTES);
@@ -730,8 +742,9 @@ fn value_of(value: &[u8]) -> Value<'_> {
 }
 
 fn set_in_table(table: &mut Table, now_ms: u64, name: &[u8], value: &[u8], lifetime: Lifetime) -> bool {
+    let name = Stored::of(table.prefix(), name);
+    let (name, value) = (name.as_ref(), value_of(value));
     let hash = table.hash(name);
-    let value = value_of(value);
     let at = if let Lifetime::At(deadline) = lifetime { Some(deadline) } else { None };
     let Some(handle) = table.find_hashed(hash, name) else {
         table.insert_hashed(hash, name, value, at);
@@ -744,21 +757,26 @@ fn set_in_table(table: &mut Table, now_ms: u64, name: &[u8], value: &[u8], lifet
     !alive
 }
 
-/// Makes a packed hash a table.
-fn enlarge(slot: &mut Slot<'_>) {
-    let table = table_of(slot.storage(), slot.packed());
+/// Makes a packed hash a table. `shared`: what the names of a hash without fields will begin with.
+fn enlarge(slot: &mut Slot<'_>, shared: &[u8]) {
+    let packed = slot.packed();
+    let shared = if packed[0] & PREFIXED != 0 { prefix(packed) } else { shared };
+    let table = table_of(slot.storage(), packed, stored::lasting(shared));
     slot.set_large(slot.tag() & !PREFIXED, Box::new(table));
 }
 
-fn table_of(storage: Storage, bytes: &[u8]) -> Table {
-    let mut table = Table::new(storage);
+fn table_of(storage: Storage, bytes: &[u8], prefix: &[u8]) -> Table {
+    let mut table = Table::with_prefix(storage, prefix);
     let mut walk = sequence(bytes).iter();
     while let Some(field) = read_field(&mut walk, Shape::of(bytes)) {
         let value = match field.value {
             Piece::Bytes(bytes) => Value::Bytes(bytes),
             Piece::Int(integer) => Value::Int(integer),
         };
-        field.name.with(|name| table.insert(name, value, field.deadline));
+        field.name.with(|name| {
+            let name = Stored::of(table.prefix(), name);
+            table.insert(name.as_ref(), value, field.deadline)
+        });
     }
     table
 }
@@ -771,18 +789,13 @@ fn repack(slot: &mut Slot<'_>, fields_max: usize, bytes_max: u64) {
         return;
     }
     let volatile = table.volatile_len() > 0;
+    let fields: Vec<(Vec<u8>, table::Element<'_>)> = table
+        .elements()
+        .map(|element| (stored::name(table.prefix(), element.name()).to_vec(), element))
+        .collect();
     let mut elements = Vec::with_capacity(3 * table.len());
-    let mut names = Vec::with_capacity(table.len());
-    let mut cursor = 0;
-    loop {
-        cursor = table.scan_bucket(cursor, |handle| names.push(handle));
-        if cursor == 0 {
-            break;
-        }
-    }
-    for handle in names {
-        let element = table.element(handle);
-        elements.push(Element::new(element.name()));
+    for (name, element) in &fields {
+        elements.push(Element::new(name));
         elements.push(match element.value() {
             Value::Bytes(bytes) => Element::new(bytes),
             Value::Int(integer) => Element::of_integer(integer),

@@ -158,15 +158,58 @@ pub fn positions(
     });
 }
 
-/// Adds elements at an end, one after the other. O(1) each, amortised; a packed list is moved once.
+/// Adds elements at an end, one after the other; how many there are then. O(1) each, amortised; a packed list is moved once.
+#[inline]
 pub fn push<'e>(
     slot: &mut Slot<'_>,
     side: Side,
     strings: impl DoubleEndedIterator<Item = &'e [u8]> + Clone,
     limits: &Limits,
-) {
+) -> u64 {
     let bounds = Bounds::of(limits);
-    prepare_within(slot, strings.clone(), &bounds);
+    let mut rest = strings.clone();
+    if let (Some(string), None) = (rest.next(), rest.next())
+        && let Some(count) = push_short(slot, side, string, &bounds)
+    {
+        return count;
+    }
+    push_any(slot, side, strings, limits, &bounds);
+    len(slot.view())
+}
+
+/// Adds one element to a packed list that stays one whatever its elements are, and says how many there are then; else None, and nothing is
+/// changed.
+#[inline]
+fn push_short(slot: &mut Slot<'_>, side: Side, string: &[u8], bounds: &Bounds) -> Option<u64> {
+    let View::Packed(bytes) = slot.view() else { return None };
+    let (before, form, count) = (bytes.len(), Form::of(bytes[0]), count(bytes) + 1);
+    let element = Element::new(string);
+    let added = element.size();
+    // At most twice the bytes with the peers.
+    let peers = EMPTY_BYTES + 2 * (before - HEADER) + string.len();
+    if before - HEADER + added > PACKED_MAX || form == Form::ListListpack && bounds.exceeded(peers, count) {
+        return None;
+    }
+    let bytes = slot.resize(before + added);
+    match side {
+        Side::Left => {
+            bytes.copy_within(HEADER..before, HEADER + added);
+            packed::grow_front(bytes, HEADER + added..before + added, &element);
+        }
+        Side::Right => _ = packed::grow_back(bytes, HEADER..before, &element),
+    }
+    set_count(bytes, count);
+    Some(count)
+}
+
+fn push_any<'e>(
+    slot: &mut Slot<'_>,
+    side: Side,
+    strings: impl DoubleEndedIterator<Item = &'e [u8]> + Clone,
+    limits: &Limits,
+    bounds: &Bounds,
+) {
+    prepare_within(slot, strings.clone(), bounds);
     let elements = strings.clone().map(Element::new);
     if !slot.is_large() {
         let added = elements.clone().map(|element| element.size()).sum::<usize>();
@@ -175,7 +218,7 @@ pub fn push<'e>(
         }
         become_chain(slot);
     }
-    let bounds = bounds_in_force(slot, &bounds);
+    let bounds = bounds_in_force(slot, bounds);
     let chain = slot.large_mut::<Chain>().expect("a list that is not packed is a chain");
     for string in strings {
         chain.push(side, string, bounds);
@@ -249,22 +292,32 @@ fn bounds_in_force<'b>(slot: &Slot<'_>, bounds: &'b Bounds) -> Option<&'b Bounds
 }
 
 /// Takes the element at an end away; `taken` gets it. O(1) amortised; in a packed list O(bytes).
+#[inline]
 pub fn pop<T>(slot: &mut Slot<'_>, side: Side, taken: impl FnOnce(Item<'_>) -> T) -> T {
-    if let Some(chain) = slot.large_mut::<Chain>() {
-        let result = taken(chain.end(side).expect("a list that is there has elements"));
-        chain.cut(side, 1);
-        return result;
-    }
-    let bytes = slot.packed();
-    let (packed, count) = (Packed::new(&bytes[HEADER..]), count(bytes));
-    let cursor = match side {
-        Side::Left => Some(Cursor::START),
-        Side::Right => packed.previous(packed.end()),
+    let View::Packed(bytes) = slot.view() else { return pop_from_chain(slot, side, taken) };
+    let (packed, count, whole) = (Packed::new(&bytes[HEADER..]), count(bytes) - 1, HEADER..bytes.len());
+    let mut walk = packed.iter();
+    let piece = if side == Side::Left { walk.next() } else { walk.next_back() };
+    let result = taken(Item::Piece(piece.expect("a list that is there has elements")));
+    let (front, back) = (walk.front(), walk.back());
+    let bytes = slot.packed_mut();
+    let rest = match side {
+        Side::Left => packed::cut_front(bytes, whole, front),
+        Side::Right => packed::cut_back(bytes, whole, back),
     };
-    let cursor = cursor.expect("a list that is there has elements");
-    let result = taken(Item::Piece(packed.get(cursor).expect("a list that is there has elements")));
-    packed::remove(slot, HEADER, cursor, 1);
-    set_count(slot.packed_mut(), count - 1);
+    let left = HEADER + rest.len();
+    if rest.start > HEADER {
+        bytes.copy_within(rest, HEADER);
+    }
+    set_count(bytes, count);
+    slot.truncate(left);
+    result
+}
+
+fn pop_from_chain<T>(slot: &mut Slot<'_>, side: Side, taken: impl FnOnce(Item<'_>) -> T) -> T {
+    let chain = slot.large_mut::<Chain>().expect("a list that is not packed is a chain");
+    let result = taken(chain.end(side).expect("a list that is there has elements"));
+    chain.cut(side, 1);
     result
 }
 

@@ -144,19 +144,7 @@ impl<'a> Set<'a> {
             Kept::Ints(ints) => ints.iter().try_for_each(|integer| visit(Piece::Int(integer))),
             Kept::Uniform(uniform) => uniform.iter().try_for_each(|string| visit(Piece::Bytes(string))),
             Kept::Sequence(_, packed) => packed.iter().try_for_each(visit),
-            Kept::Table(table) => {
-                let (mut cursor, mut flow) = (0, ControlFlow::Continue(()));
-                loop {
-                    cursor = table.scan_bucket(cursor, |handle| {
-                        if flow.is_continue() {
-                            flow = visit(member(table.element(handle).name()));
-                        }
-                    });
-                    if cursor == 0 || flow.is_break() {
-                        return flow;
-                    }
-                }
-            }
+            Kept::Table(table) => table.elements().try_for_each(|element| visit(member(element.name()))),
         }
     }
 
@@ -212,6 +200,41 @@ pub fn prepare(slot: &mut Slot<'_>, members: usize, limits: &Limits) {
     if members as u64 > most {
         slot.set_form(Form::SetHashtable);
     }
+}
+
+/// Adds members, from the first on, to the packed bytes of a set as long as it stays packed; how many are new. Those that are left are still in
+/// `members`.
+pub fn pack<'m>(
+    bytes: &mut Vec<u8>,
+    members: &mut (impl Iterator<Item = &'m [u8]> + Clone),
+    limits: &Limits,
+) -> usize {
+    let mut added = 0;
+    loop {
+        let mut rest = members.clone();
+        let Some(new) = rest.next().and_then(|string| add_packed(bytes, piece(string), limits)) else {
+            return added;
+        };
+        added += usize::from(new);
+        *members = rest;
+    }
+}
+
+/// Adds members; how many are new. Several are put together beside a packed set, which is then written once.
+pub fn add_all<'m>(
+    slot: &mut Slot<'_>,
+    mut members: impl Iterator<Item = &'m [u8]> + Clone,
+    limits: &Limits,
+) -> usize {
+    let mut added = 0;
+    if !slot.is_large() && members.clone().nth(1).is_some() {
+        let mut bytes = slot.packed().to_vec();
+        added = pack(&mut bytes, &mut members, limits);
+        if bytes != slot.packed() {
+            slot.set_packed(&bytes);
+        }
+    }
+    added + members.filter(|member| add(slot, member, limits)).count()
 }
 
 /// Adds a member. Whether it is new.

@@ -147,6 +147,13 @@ impl<'a> Slot<'a> {
         self.packed_mut()
     }
 
+    /// Takes the end of a packed collection away: `bytes` are left.
+    #[inline]
+    pub fn truncate(&mut self, bytes: usize) {
+        let handle = self.heap.resize_value(self.handle, Kind::Collection, bytes);
+        self.moved(handle);
+    }
+
     /// Replaces `remove` bytes of a packed collection at `at` by `insert` bytes and moves what follows; all its bytes. The new ones hold
     /// anything.
     pub fn splice(&mut self, at: usize, remove: usize, insert: usize) -> &mut [u8] {
@@ -158,7 +165,7 @@ impl<'a> Slot<'a> {
             bytes.copy_within(tail, at + insert);
         } else if insert < remove {
             self.packed_mut().copy_within(tail, at + insert);
-            self.resize(after);
+            self.truncate(after);
         }
         self.packed_mut()
     }
@@ -211,10 +218,15 @@ impl<'a> Slot<'a> {
     #[inline]
     fn moved(&mut self, handle: Handle) {
         if handle != self.handle {
-            self.handle = handle;
-            let expires = Expires::of(self.heap.entry(handle));
-            self.index.set(self.at, handle, expires.any());
+            self.follow(handle);
         }
+    }
+
+    #[inline(never)]
+    fn follow(&mut self, handle: Handle) {
+        self.handle = handle;
+        let expires = Expires::of(self.heap.entry(handle));
+        self.index.set(self.at, handle, expires.any());
     }
 }
 
@@ -227,7 +239,9 @@ impl Drop for Slot<'_> {
         if expires != self.expired_before {
             self.index.set(self.at, self.handle, expires.any());
         }
-        if let Some(volatile) = &mut self.volatile {
+        if let Some(volatile) = &mut self.volatile
+            && (expires.fields || self.expired_before.fields)
+        {
             volatile.changed(self.expired_before, Some(entry));
         }
     }

@@ -121,7 +121,7 @@ impl Pair {
     fn expire(&mut self, rng: &mut Rng) {
         self.now_ms += rng.below(5);
         let (handles, model, now_ms) = (&mut self.handles, &mut self.model, self.now_ms);
-        self.table.expire(now_ms, 1 + rng.below(20) as u32, |handle, element| {
+        self.table.expire(now_ms, 1 + rng.below(20) as u32, |_, handle, element| {
             assert!(element.is_expired(now_ms));
             assert_eq!(handles.remove(&handle).as_deref(), Some(element.name()));
             model.remove(element.name()).expect("it was there");
@@ -175,13 +175,13 @@ fn what_has_expired_goes_and_the_rest_stays() {
         table.insert(&number.to_le_bytes(), Value::NONE, deadline);
     }
     assert_eq!(table.due_ms(), NOW_MS);
-    assert!(table.expire(NOW_MS, u32::MAX, |_, _| panic!("nothing is due")).done);
+    assert!(table.expire(NOW_MS, u32::MAX, |_, _, _| panic!("nothing is due")).done);
     let mut removed = 0;
-    let outcome = table.expire(NOW_MS + 3000, u32::MAX, |_, _| removed += 1);
+    let outcome = table.expire(NOW_MS + 3000, u32::MAX, |_, _, _| removed += 1);
     // Those of 0, 3, ... 2997.
     assert_eq!((outcome.removed, removed, outcome.done), (1000, 1000, true));
     assert_eq!((table.len(), table.due_ms()), (4000, NOW_MS + 3000));
-    table.expire(NOW_MS + 10_000, u32::MAX, |_, _| ());
+    table.expire(NOW_MS + 10_000, u32::MAX, |_, _, _| ());
     assert_eq!((table.volatile_len(), table.due_ms()), (0, u64::MAX));
 }
 

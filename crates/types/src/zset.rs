@@ -16,14 +16,18 @@ pub use score::{LexBound, LexRange, ScoreRange, compare};
 use std::ops::Range;
 
 use memory::INLINE_BYTES_MAX;
+use stdx::hash::hash64;
 use stdx::rng::Rng;
 
 use crate::form::Form;
 use crate::limits::Limits;
 use crate::slot::{Slot, View};
 use flat::Flat;
+use score::order;
 use tree::Tree;
 
+/// Members that are sorted before they are added, rather than added one by one.
+const ADDED_AT_ONCE_MIN: usize = 4;
 /// Members of a packed set.
 const FLAT_MEMBERS_MAX: u64 = 512;
 
@@ -306,6 +310,36 @@ fn insert_packed(slot: &mut Slot<'_>, limits: &Limits, member: &[u8], score: f64
     }
     make_large(slot);
     slot.large_mut::<Tree>().expect("it has just become large").insert(member, score);
+}
+
+/// Makes an empty set hold several members, if each of them comes once: sorted first, then written at once. How many they are; None, and nothing has
+/// changed, where they must be added one by one. O(n log n).
+pub fn add_all_to_empty<'m>(
+    slot: &mut Slot<'_>,
+    limits: &Limits,
+    scored: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
+    when: When,
+) -> Option<usize> {
+    if scored.len() < ADDED_AT_ONCE_MIN || when.present || !SortedSet::new(slot.view()).is_empty() {
+        return None;
+    }
+    let mut members: Vec<(&[u8], f64)> = scored.collect();
+    let seed = slot.storage().seed;
+    // Where each member stands among those before it, by its hash; at most half full.
+    let mut places = vec![0_u32; (2 * members.len()).next_power_of_two()];
+    for (number, (member, _)) in (1..).zip(&members) {
+        let mut at = hash64(seed, member) as usize & (places.len() - 1);
+        while places[at] != 0 {
+            if members[places[at] as usize - 1].0 == *member {
+                return None;
+            }
+            at = (at + 1) & (places.len() - 1);
+        }
+        places[at] = number;
+    }
+    members.sort_unstable_by(|a, b| order(a.1).cmp(&order(b.1)).then_with(|| a.0.cmp(b.0)));
+    fill(slot, limits, &members);
+    Some(members.len())
 }
 
 /// The set is about to have, or to be given, so many members, of which the longest has so many bytes: its form changes when the peers' encoding does.

@@ -7,7 +7,7 @@ use shard::keyspace::Key;
 use shard::notify::Class;
 use stdx::num::parse_i64;
 use types::list::{self, Item, Side};
-use types::{Slot, Type};
+use types::{Slot, Type, View};
 
 use super::push::{self, push_one};
 use super::{reply_item, side};
@@ -97,8 +97,9 @@ pub(crate) fn pop_several(
 
 /// Brings a list in order from which something was taken; whether it is empty.
 pub(super) fn settle(slot: &mut Slot<'_>, limits: &types::Limits) -> bool {
-    let emptied = list::len(slot.view()) == 0;
-    if !emptied {
+    let view = slot.view();
+    let emptied = list::len(view) == 0;
+    if !emptied && matches!(view, View::Large(..)) {
         list::shrink(slot, limits);
     }
     emptied

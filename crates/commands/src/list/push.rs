@@ -38,10 +38,7 @@ fn push(
     let limits = cx.settings.limits;
     let key = cx.key(args, 1);
     let strings = args.from(2).iter();
-    let add = |mut slot: Slot<'_>| {
-        list::push(&mut slot, side, strings.clone(), &limits);
-        list::len(slot.view())
-    };
+    let add = |mut slot: Slot<'_>| list::push(&mut slot, side, strings.clone(), &limits);
     let there = cx.slot(key, Type::List)?.map(&add);
     let len = match there {
         Some(len) => len,
@@ -65,7 +62,7 @@ pub(crate) fn push_one(
     string: &[u8],
 ) -> Result<(), CommandError> {
     let limits = cx.settings.limits;
-    let add = |mut slot: Slot<'_>| list::push(&mut slot, side, std::iter::once(string), &limits);
+    let add = |mut slot: Slot<'_>| _ = list::push(&mut slot, side, std::iter::once(string), &limits);
     if cx.slot(key, Type::List)?.map(add).is_none() {
         add(cx.create(key, list::NEW));
     }

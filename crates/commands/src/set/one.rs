@@ -5,9 +5,9 @@ use resp::{Args, Reply};
 use shard::exec::Exec;
 use shard::keyspace::Key;
 use shard::notify::Class;
+use types::Type;
 use types::packed::IntText;
 use types::set::{self, Set};
-use types::{Slot, Type};
 
 use super::reply_member;
 use crate::element_scan::{self, Options};
@@ -17,15 +17,14 @@ pub(super) fn sadd(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Resu
     let limits = cx.settings.limits;
     let key = cx.key(args, 1);
     let members = args.from(2);
-    let add =
-        |mut slot: Slot<'_>| members.iter().filter(|member| set::add(&mut slot, member, &limits)).count();
-    let there = cx.slot(key, Type::Set)?.map(|mut slot| {
+    let added = if let Some(mut slot) = cx.slot(key, Type::Set)? {
         set::prepare(&mut slot, members.len(), &limits);
-        add(slot)
-    });
-    let added = match there {
-        Some(added) => added,
-        None => add(cx.create(key, &set::new(&members[0], members.len(), &limits))),
+        set::add_all(&mut slot, members.iter(), &limits)
+    } else {
+        let mut bytes = set::new(&members[0], members.len(), &limits);
+        let mut rest = members.iter();
+        let added = set::pack(&mut bytes, &mut rest, &limits);
+        added + set::add_all(&mut cx.create(key, &bytes), rest, &limits)
     };
     reply.int(added as i64);
     if added == 0 {

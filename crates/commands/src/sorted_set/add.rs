@@ -1,6 +1,6 @@
 //! Adding members and changing scores.
 //!
-//! HOT: ZADD and ZINCRBY: no allocation.
+//! HOT: ZADD of one member and ZINCRBY: no allocation.
 
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
@@ -113,6 +113,12 @@ pub(crate) fn add_all<'m>(
     let mut counts = Counts::default();
     let Some(mut slot) = slot(cx, key, when)? else { return Ok(counts) };
     zset::adapt_form(&mut slot, &limits, scored.len() as u64, longest as u64);
+    if let Some(new) = zset::add_all_to_empty(&mut slot, &limits, scored.clone(), when) {
+        counts.new = new as u64;
+        drop(slot);
+        cx.changed(key);
+        return Ok(counts);
+    }
     for (member, score) in scored {
         match zset::add(&mut slot, &limits, member, score, when) {
             Ok(Added::New(_)) => counts.new += 1,

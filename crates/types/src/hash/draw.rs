@@ -16,7 +16,7 @@ impl<'a> Hash<'a> {
             for _ in 0..TRIES_PER_FIELD {
                 let element = table.element(table.random(rng)?);
                 if !element.is_expired(self.now_ms) {
-                    return Some(Field::of(element));
+                    return Some(Field::of(table, element));
                 }
             }
         }
@@ -52,7 +52,7 @@ impl<'a> Hash<'a> {
                     drawn.insert(handle);
                 }
                 if drawn.len() == count {
-                    return drawn.into_iter().for_each(|handle| f(Field::of(table.element(handle))));
+                    return drawn.into_iter().for_each(|handle| f(Field::of(table, table.element(handle))));
                 }
             }
         }

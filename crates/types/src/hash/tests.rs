@@ -6,12 +6,15 @@ use memory::{Arena, EntryParts, Heap, Index, Kind};
 use stdx::hash::{Seed, hash64};
 use stdx::rng::Rng;
 
-use super::{EMPTY, Field, Hash, Lifetime, PACKED_FIELDS_MAX, Rules};
+use super::{EMPTY, Field, Hash, Lifetime, PACKED_FIELDS_MAX, Rules, stored};
+use crate::table::Table;
 use crate::{Form, Limits, Slot, Storage, View, Volatile, hash};
 
 static SEED: Seed = Seed::new(6);
 const NOW_MS: u64 = 1_790_000_000_000;
 const KEY: &[u8] = b"key";
+/// How many different names a hash has whose names begin alike.
+const NAMES_ALIKE: u64 = 2000;
 
 /// A hash in an entry of a heap, as a keyspace keeps it.
 struct Kept {
@@ -90,6 +93,13 @@ impl Pair {
                 format!("{}field:{number}", "long".repeat(number as usize % 40))
             }
             _ if self.names < 1000 => "long".to_string(),
+            // The names of the largest begin alike, too, but for rare ones.
+            _ if self.names == NAMES_ALIKE => match number % 50 {
+                0 => return [b"\xFE\xFF"[..1 + number as usize % 100 / 50].to_vec(), vec![7]].concat(),
+                1 => return [b"field:\xFF", &number.to_le_bytes()[..]].concat(),
+                2..20 => format!("field:{number}"),
+                _ => format!("field:{number:07}"),
+            },
             0 => number.to_string(),
             _ => format!("field:{number}"),
         };
@@ -207,7 +217,7 @@ impl Pair {
 fn a_hash_is_what_the_model_is() {
     let mut rng = rng("hash");
     let storage = storage();
-    for (names, long) in [(4, false), (30, true), (300, false), (1500, false), (2000, true)] {
+    for (names, long) in [(4, false), (30, true), (300, false), (1500, false), (NAMES_ALIKE, true)] {
         let mut pair = Pair {
             kept: Kept::new(storage),
             model: Model::new(),
@@ -230,6 +240,33 @@ fn a_hash_is_what_the_model_is() {
         }
         assert!(packed > 0 && (large > 0 || names < 400), "{names} names: packed {packed}, large {large}");
     }
+}
+
+#[test]
+fn a_table_keeps_once_what_its_names_begin_with() {
+    let lasting =
+        |shared: &str| String::from_utf8(stored::lasting(shared.as_bytes()).to_vec()).expect("text");
+    assert_eq!(lasting("field:0000000"), "field:000");
+    assert_eq!(lasting("user:12"), "user:");
+    assert_eq!(lasting("user:"), "user:");
+    assert_eq!(lasting("0012"), "");
+    let mut kept = Kept::new(storage());
+    let limits = Limits::default();
+    let rules = Rules { limits: &limits, now_ms: NOW_MS };
+    let before = {
+        for number in 0..20_000 {
+            let name = format!("field:{number:010}");
+            hash::set(&mut kept.slot(), rules, name.as_bytes(), b"12345678", Lifetime::Clear);
+        }
+        kept.view().large::<Table>().expect("it is large").live_bytes()
+    };
+    // A header of 3, seven digits, a value of four bytes.
+    assert_eq!(before, 20_000 * 16, "bytes of the fields");
+    assert_eq!(
+        Hash::of(kept.view(), NOW_MS).get(b"field:0000012345").map(|field| field.name.to_vec()),
+        Some(b"field:0000012345".to_vec())
+    );
+    assert!(Hash::of(kept.view(), NOW_MS).get(b"0012345").is_none());
 }
 
 #[test]

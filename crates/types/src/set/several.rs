@@ -3,7 +3,6 @@
 
 use std::ops::ControlFlow;
 
-use memory::Handle;
 use stdx::hash::hash64;
 
 use super::{Kept, Name, Set, member, piece};
@@ -17,22 +16,20 @@ const WINDOW: usize = 64;
 /// A member on its way through the other sets: what it is, and the hash of its name, which each table spreads anew.
 type Candidate<T> = (T, u64);
 
-/// Keeps the candidates that are members of `set`, or those that are not.
+/// Keeps the candidates that are members of `set`, or those that are not; `asked`: their elements there have been asked for.
 fn filter<T>(
     candidates: &mut Vec<Candidate<T>>,
     set: Set<'_>,
-    members: bool,
+    (members, asked): (bool, bool),
     name: impl Fn(&T) -> &[u8],
     piece: impl Fn(&T) -> Piece<'_>,
 ) {
     let Kept::Table(table) = set.0 else {
         return candidates.retain(|(candidate, _)| set.has(piece(candidate)) == members);
     };
-    for (_, hash) in &mut *candidates {
-        table.prefetch_bucket(table.spread(*hash));
-    }
-    for (_, hash) in &mut *candidates {
-        table.prefetch_element(table.spread(*hash));
+    if !asked {
+        candidates.iter().for_each(|(_, hash)| table.prefetch_bucket(table.spread(*hash)));
+        candidates.iter().for_each(|(_, hash)| table.prefetch_element(table.spread(*hash)));
     }
     candidates.retain(|(candidate, hash)| {
         table.find_hashed(table.spread(*hash), name(candidate)).is_some() == members
@@ -76,7 +73,7 @@ fn select<'a>(
     let mut candidates = Vec::with_capacity(WINDOW);
     let mut flush = |candidates: &mut Vec<Candidate<(Piece<'a>, Name<'a>)>>| {
         for set in others {
-            filter(candidates, *set, members, |(_, name)| name.bytes(), |(member, _)| *member);
+            filter(candidates, *set, (members, false), |(_, name)| name.bytes(), |(member, _)| *member);
         }
         candidates.drain(..).try_for_each(|((member, _), _)| found(member))
     };
@@ -91,8 +88,9 @@ fn select<'a>(
     }
 }
 
-/// The same for a large first set. Elements are asked for when their handles are met, read when a window of them is complete, and so on: no step
-/// waits for what it has just asked for.
+/// The same for a large first set, whose members are taken in the order in which they lie in memory. Buckets of the next set are asked for as soon as a
+/// member is met, its elements when a window of members is complete; that window is looked up when the next one is: no step waits for what
+/// it has just asked for.
 fn select_from_table<'a>(
     storage: Storage,
     table: &'a Table,
@@ -100,23 +98,32 @@ fn select_from_table<'a>(
     members: bool,
     mut found: impl FnMut(Piece<'a>) -> ControlFlow<()>,
 ) {
-    let mut handles: Vec<Handle> = Vec::with_capacity(2 * WINDOW);
-    let mut candidates: Vec<Candidate<&'a [u8]>> = Vec::with_capacity(2 * WINDOW);
-    let mut cursor = 0;
+    let next = match others.first() {
+        Some(Set(Kept::Table(next))) => Some(*next),
+        _ => None,
+    };
+    let mut elements = table.elements();
+    let mut coming: Vec<Candidate<&'a [u8]>> = Vec::with_capacity(WINDOW);
+    let mut window: Vec<Candidate<&'a [u8]>> = Vec::with_capacity(WINDOW);
     loop {
-        cursor = table.scan_bucket(cursor, |handle| handles.push(handle));
-        if cursor != 0 && handles.len() < WINDOW {
-            continue;
-        }
-        candidates.extend(handles.drain(..).map(|handle| {
-            let name = table.element(handle).name();
-            (name, hash64(storage.seed, name))
+        coming.extend(elements.by_ref().take(WINDOW).map(|element| {
+            let name = element.name();
+            let hash = hash64(storage.seed, name);
+            if let Some(next) = next {
+                next.prefetch_bucket(next.spread(hash));
+            }
+            (name, hash)
         }));
-        for set in others {
-            filter(&mut candidates, *set, members, |name| name, |name| member(name));
+        if let Some(next) = next {
+            coming.iter().for_each(|(_, hash)| next.prefetch_element(next.spread(*hash)));
         }
-        let flow = candidates.drain(..).try_for_each(|(name, _)| found(member(name)));
-        if cursor == 0 || flow.is_break() {
+        std::mem::swap(&mut coming, &mut window);
+        for (place, set) in others.iter().enumerate() {
+            let asked = place == 0 && next.is_some();
+            filter(&mut coming, *set, (members, asked), |name| name, |name| member(name));
+        }
+        let flow = coming.drain(..).try_for_each(|(name, _)| found(member(name)));
+        if window.is_empty() || flow.is_break() {
             return;
         }
     }
