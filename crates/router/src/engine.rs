@@ -134,6 +134,16 @@ impl Engine {
 
     #[inline]
     fn run_one(&mut self, call: Call<'_>, run: Run, shard: ShardId, reply: &mut Reply) -> Ran {
+        if let Some(ran) = self.try_one(call, run, shard, reply) {
+            return ran;
+        }
+        let work = Work::Command(self.queued(call), run);
+        self.post(call, work, &[shard], reply)
+    }
+
+    /// Runs a command whose keys are all in `shard`; None, and nothing happened, while somebody else is there.
+    #[inline]
+    pub fn try_one(&mut self, call: Call<'_>, run: Run, shard: ShardId, reply: &mut Reply) -> Option<Ran> {
         let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
         let mark = reply.mark();
         let entered = shards.with_one(shard, duty, |data| {
@@ -166,11 +176,8 @@ impl Engine {
             (result, After { stamped, served })
         });
         match entered {
-            Ok((result, after)) => self.end(call, result, after, mark, reply),
-            Err(Busy) => {
-                let work = Work::Command(self.queued(call), run);
-                self.post(call, work, &[shard], reply)
-            }
+            Ok((result, after)) => Some(self.end(call, result, after, mark, reply)),
+            Err(Busy) => None,
         }
     }
 

@@ -216,6 +216,34 @@ fn a_killed_populate_ends() {
 }
 
 #[test]
+fn populate_makes_every_type() {
+    let port = free_port();
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--enable-debug-command", "yes", "--threads", "2"];
+    let (_server, _) = Server::start(darter().args(words));
+    assert_eq!(ask(&port, "SET hash:1 x\r\n"), "+OK\r\n");
+    for (kind, count) in
+        [("list", "LLEN"), ("set", "SCARD"), ("hash", "HLEN"), ("zset", "ZCARD"), ("stream", "XLEN")]
+    {
+        let populate = format!("DEBUG POPULATE 40 {kind} 24 TYPE {kind} ELEMENTS 1000 EXPIRE 1000 2000\r\n");
+        assert_eq!(ask(&port, &populate), "+OK\r\n");
+        assert_eq!(ask(&port, &format!("TYPE {kind}:39\r\n")), format!("+{kind}\r\n"));
+        for number in [0, 17, 39] {
+            assert_eq!(ask(&port, &format!("{count} {kind}:{number}\r\n")), ":1000\r\n", "{kind}");
+        }
+        let left = ask(&port, &format!("TTL {kind}:7\r\n"));
+        let left: i64 = left.trim().trim_start_matches(':').parse().unwrap();
+        assert!((900..=2000).contains(&left), "{kind}: {left}");
+    }
+    // What exists stays.
+    assert_eq!(ask(&port, "STRLEN hash:1\r\n"), ":1\r\n");
+    assert_eq!(ask(&port, "STRLEN hash:2\r\n").get(..10), Some("-WRONGTYPE"));
+    assert_eq!(ask(&port, "DBSIZE\r\n"), ":200\r\n");
+    let full = "CONFIG SET maxmemory 1\r\nDEBUG POPULATE 1 more TYPE set\r\n";
+    let replies = converse(&port, full, 2);
+    assert!(replies[1].starts_with("-OOM "), "{replies:?}");
+}
+
+#[test]
 fn debug_is_for_those_who_may() {
     for (access, allowed) in [("no", false), ("local", true), ("yes", true)] {
         let port = free_port();

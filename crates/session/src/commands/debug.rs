@@ -15,7 +15,7 @@ use crate::broadcast::{Answer, Gathering, Question, answers_as};
 use crate::client::Client;
 use crate::config::Access;
 use crate::connection::Waiting;
-use crate::populate::{self, Outcome, Populate, Wanted};
+use crate::populate::{self, Kind, Outcome, Populate, Wanted};
 use crate::shared::Message;
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 
@@ -34,8 +34,10 @@ const HELP: &[&str] = &[
     "LOG <text> -- write a line into the server's log.",
     "MEMORY-MAP -- how the arena is used: pages by owner and size.",
     "OBJECT <key> -- how a value is kept.",
-    "POPULATE <count> [<prefix>] [<size>] [RAND] [TYPE string] [EXPIRE <from> <to>] -- make keys <prefix>:0, <prefix>:1, ...",
-    "    with values of <size> bytes, random ones with RAND, that expire after <from> to <to> seconds. What exists stays.",
+    "POPULATE <count> [<prefix>] [<size>] [RAND] [TYPE <type>] [ELEMENTS <elements>] [EXPIRE <from> <to>] -- make keys <prefix>:0,",
+    "    <prefix>:1, ... with values of <size> bytes, random ones with RAND, that expire after <from> to <to> seconds. What exists stays.",
+    "    <type> is string, list, set, hash, zset or stream; a collection gets <elements> elements of <size> bytes (1 unless given); fields",
+    "    and values of hashes and streams share them. Random elements of a set, hash or zset that are equal are one.",
     "SET-ACTIVE-EXPIRE <0|1> -- end or begin the expiry of keys that nobody asks for.",
     "SLEEP <seconds> -- stop the server, all of its threads, for a while.",
     "STRINGMATCH-LEN <length> <pattern> -- whether a pattern matches so many letters a.",
@@ -153,9 +155,11 @@ fn set_active_expire(cx: &mut Cx<'_>, on: bool) -> Flow {
     cx.broadcast(ask, Box::new(done))
 }
 
-/// `POPULATE count [prefix] [size] [RAND] [TYPE string] [EXPIRE from to]`
+/// `POPULATE count [prefix] [size] [RAND] [TYPE type] [ELEMENTS elements] [EXPIRE from to]`
 fn wanted(args: Args<'_>, db: u16) -> Result<Wanted, CommandError> {
     const NOT_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
+    const NO_SUCH_KIND: CommandError =
+        CommandError::fixed("ERR TYPE is one of string, list, set, hash, zset, stream");
     let number = |word: Option<&[u8]>| {
         let value = stdx::num::parse_i64(word.ok_or(CommandError::SYNTAX)?).ok_or(NOT_POSITIVE)?;
         u64::try_from(value).map_err(|_| NOT_POSITIVE)
@@ -164,12 +168,16 @@ fn wanted(args: Args<'_>, db: u16) -> Result<Wanted, CommandError> {
         db,
         count: number(args.get(2))?,
         prefix: b"key".to_vec(),
+        kind: Kind::String,
+        elements: 1,
         size: None,
         random: false,
         expire_s: None,
     };
     let is_option = |word: &[u8]| {
-        [b"rand".as_slice(), b"type", b"expire"].iter().any(|option| option.eq_ignore_ascii_case(word))
+        [b"rand".as_slice(), b"type", b"elements", b"expire"]
+            .iter()
+            .any(|option| option.eq_ignore_ascii_case(word))
     };
     let mut next = 3;
     if let Some(prefix) = args.get(next).filter(|word| !is_option(word)) {
@@ -188,10 +196,18 @@ fn wanted(args: Args<'_>, db: u16) -> Result<Wanted, CommandError> {
                 wanted.random = true;
                 next += 1;
             }
-            b"type" if args.get(next + 1).is_some_and(|kind| kind.eq_ignore_ascii_case(b"string")) => {
-                next += 2
+            b"type" => {
+                let name = args.get(next + 1).ok_or(CommandError::SYNTAX)?;
+                wanted.kind = Kind::named(name).ok_or(NO_SUCH_KIND)?;
+                next += 2;
             }
-            b"type" => return Err(CommandError::fixed("ERR DEBUG POPULATE makes strings only: TYPE string")),
+            b"elements" => {
+                wanted.elements = number(args.get(next + 1))?;
+                if wanted.elements == 0 {
+                    return Err(NOT_POSITIVE);
+                }
+                next += 2;
+            }
             b"expire" => {
                 let (from, to) = (number(args.get(next + 1))?, number(args.get(next + 2))?);
                 if from > to {
@@ -248,8 +264,16 @@ mod tests {
 
     #[test]
     fn populate_takes_its_options_in_any_order() {
-        let plain =
-            Wanted { db: 3, count: 10, prefix: b"key".to_vec(), size: None, random: false, expire_s: None };
+        let plain = Wanted {
+            db: 3,
+            count: 10,
+            prefix: b"key".to_vec(),
+            kind: Kind::String,
+            elements: 1,
+            size: None,
+            random: false,
+            expire_s: None,
+        };
         assert_eq!(parsed("debug populate 10"), Ok(plain.clone()));
         assert_eq!(parsed("debug populate 10 key 0"), Ok(plain.clone()));
         let full = Wanted {
@@ -261,15 +285,23 @@ mod tests {
         };
         assert_eq!(parsed("debug populate 10 p 64 RAND TYPE string EXPIRE 5 9"), Ok(full.clone()));
         assert_eq!(parsed("debug populate 10 p 64 expire 5 9 type STRING rand"), Ok(full));
+        let sets = Wanted { kind: Kind::Set, elements: 5, ..plain.clone() };
+        assert_eq!(parsed("debug populate 10 elements 5 type Set"), Ok(sets));
         assert_eq!(parsed("debug populate 10 rand"), Ok(Wanted { random: true, ..plain }));
-        for line in ["debug populate -1", "debug populate x", "debug populate 1 p -1", "debug populate 1 p q"]
-        {
+        for line in [
+            "debug populate -1",
+            "debug populate x",
+            "debug populate 1 p -1",
+            "debug populate 1 p q",
+            "debug populate 1 elements 0",
+            "debug populate 1 elements x",
+        ] {
             assert_eq!(parsed(line), Err("ERR value is out of range, must be positive".to_owned()), "{line}");
         }
         assert_eq!(parsed("debug populate 1 p 2 nope"), Err("ERR syntax error".to_owned()));
-        assert!(
-            parsed("debug populate 1 p 2 type hash").is_err()
-                && parsed("debug populate 1 expire 9 5").is_err()
-        );
+        for line in ["debug populate 1 p 2 type json", "debug populate 1 type", "debug populate 1 expire 9 5"]
+        {
+            assert!(parsed(line).is_err(), "{line}");
+        }
     }
 }
