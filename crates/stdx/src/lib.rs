@@ -10,4 +10,5 @@ pub mod longdouble;
 pub mod num;
 pub mod quote;
 pub mod rng;
+pub mod sha1;
 pub mod slot;

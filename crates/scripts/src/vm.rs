@@ -1,0 +1,219 @@
+//! The virtual machine of one thread: a Lua state with everything that scripts find in it, and what it has compiled.
+//!
+//! HOT: running a script that is compiled.
+
+use std::collections::HashMap;
+
+use resp::{Proto, Reply};
+
+use crate::host::{Host, Ran};
+use crate::script::Script;
+use crate::server::Versions;
+use crate::stack::Kind;
+use crate::state::{Outcome, Ref, State, Stop};
+use crate::{base, bit, convert, random, server};
+
+/// Compiled scripts that a virtual machine keeps; at one more it forgets all and compiles again what is still used.
+const COMPILED_MAX: usize = 2_000;
+
+/// Memory that a run has left behind and that is worth collecting at once, in bytes.
+const GARBAGE_MAX: usize = 8 << 20;
+
+/// What a virtual machine is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of memory that all scripts of one virtual machine may hold together.
+    pub memory_bytes_max: usize,
+    /// What scripts are told.
+    pub versions: Versions,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            // Room for a value of 512 MiB, the largest there is, as an argument and once more in the script.
+            memory_bytes_max: 1280 << 20,
+            versions: Versions { redis: "7.2.4", valkey: "9.1.2" },
+        }
+    }
+}
+
+/// Runs scripts. One per thread; not `Send`.
+pub struct Vm {
+    state: State,
+    /// The real table of globals.
+    globals: Ref,
+    /// Completes errors: see [`server::locate_error`].
+    handler: Ref,
+    compiled: HashMap<u64, Ref>,
+    /// Memory after the last collection.
+    bytes_kept: usize,
+}
+
+impl Default for Vm {
+    fn default() -> Vm {
+        Vm::new(Limits::default())
+    }
+}
+
+impl Vm {
+    /// A virtual machine with all libraries. Takes about 0.2 ms and 60 KB.
+    pub fn new(limits: Limits) -> Vm {
+        let mut state = State::new(limits.memory_bytes_max);
+        base::open(&mut state);
+        random::open(&mut state);
+        bit::push(&mut state);
+        state.stack().set_field(1, "bit");
+        server::push(&mut state, limits.versions);
+        state.stack().push_copy(-1);
+        state.stack().set_field(1, "redis");
+        base::protect_library(&mut state, 1, "redis");
+        state.set_top(1);
+        state.stack().get_field(1, "redis");
+        state.stack().set_field(1, "server");
+        state.push_function(server::locate_error);
+        state.stack().push_copy(-1);
+        state.stack().set_field(1, "__redis__err__handler");
+        state.stack().push_copy(-1);
+        state.stack().set_field(1, "__server__err__handler");
+        let handler = state.keep();
+        for library in ["string", "table", "math", "coroutine", "os", "bit"] {
+            base::protect_library(&mut state, 1, library);
+        }
+        let globals = base::protect(&mut state);
+        let bytes_kept = state.shared().bytes;
+        Vm { state, globals, handler, compiled: HashMap::new(), bytes_kept }
+    }
+
+    /// Whether `source` compiles; if so it is a script. The error is a RESP error.
+    pub fn check(&mut self, source: &[u8]) -> Result<Script, Vec<u8>> {
+        let script = Script::new(source)?;
+        self.compile(&script)?;
+        self.state.clear();
+        Ok(script)
+    }
+
+    /// Bytes that Lua holds.
+    pub fn memory_bytes(&mut self) -> usize {
+        self.state.shared().bytes
+    }
+
+    /// Runs a script. `reply` gets one reply in its dialect, unless the host says stop.
+    pub fn run(
+        &mut self,
+        script: &Script,
+        keys: &[&[u8]],
+        argv: &[&[u8]],
+        host: &mut dyn Host,
+        reply: &mut Reply,
+    ) -> Ran {
+        if let Err(text) = self.compile(script) {
+            reply.error_bytes(&text);
+            return Ran::Failed;
+        }
+        if self.set_arguments(keys, argv).is_err() {
+            reply.error("ERR not enough memory");
+            return self.finish(Ran::Failed);
+        }
+        self.state.shared().proto = Proto::Resp2;
+        let outcome = self.state.call(0, 1, self.handler, host);
+        self.answer(outcome, reply)
+    }
+
+    /// Pushes a script's function, compiled now if it was not yet.
+    fn compile(&mut self, script: &Script) -> Result<(), Vec<u8>> {
+        if let Some(kept) = self.compiled.get(&script.id) {
+            self.state.push_kept(*kept);
+            return Ok(());
+        }
+        if self.state.compile(script.code(), c"@user_script") == Outcome::Error {
+            let text = [
+                b"ERR Error compiling script (new function): ",
+                self.state.stack().string(-1).unwrap_or(b""),
+            ];
+            let text = text.concat();
+            self.state.clear();
+            return Err(text);
+        }
+        if self.compiled.len() >= COMPILED_MAX {
+            for (_, kept) in self.compiled.drain() {
+                self.state.let_go(kept);
+            }
+        }
+        self.state.stack().push_copy(-1);
+        self.compiled.insert(script.id, self.state.keep());
+        Ok(())
+    }
+
+    /// Sets `KEYS` and `ARGV`.
+    fn set_arguments(&mut self, keys: &[&[u8]], argv: &[&[u8]]) -> Result<(), crate::stack::Fail> {
+        self.state.push_kept(self.globals);
+        let mut stack = self.state.stack();
+        for (name, words) in [("KEYS", keys), ("ARGV", argv)] {
+            stack.push_table(words.len(), 0)?;
+            for (word, index) in words.iter().zip(1..) {
+                stack.push_string(word)?;
+                stack.set_index(-2, index);
+            }
+            stack.set_field(-2, name);
+        }
+        self.state.set_top(1);
+        Ok(())
+    }
+
+    /// Answers what a protected call has left on the stack.
+    fn answer(&mut self, outcome: Outcome, reply: &mut Reply) -> Ran {
+        let (stop, proto) = (self.state.shared().stop, self.state.shared().proto);
+        let ran = match (stop, outcome) {
+            (Stop::Silent, _) => Ran::Stopped,
+            (Stop::Kill(text), _) => {
+                reply.error(&format!("ERR {text}"));
+                Ran::Failed
+            }
+            (Stop::No, Outcome::Done) => {
+                let errors = reply.errors;
+                convert::write_value(&mut self.state.stack(), proto, reply);
+                if reply.errors > errors { Ran::Failed } else { Ran::Done }
+            }
+            (Stop::No, Outcome::Error) => {
+                let text = self.error_text();
+                convert::write_error(reply, &text);
+                Ran::Failed
+            }
+        };
+        self.finish(ran)
+    }
+
+    /// The error on top of the stack, as `locate_error` or Lua itself has left it.
+    fn error_text(&mut self) -> Vec<u8> {
+        let mut stack = self.state.stack();
+        if stack.kind(-1) != Kind::Table {
+            // What Lua raises without asking the handler: no memory, or an error in the handler.
+            let text = stack.text(-1).unwrap_or(b"unknown error");
+            return [b"ERR ", text].concat();
+        }
+        let mut field = |name: &str| {
+            stack.get_field(-1, name);
+            let text = stack.text(-1).map(<[u8]>::to_vec);
+            stack.drop_top(1);
+            text
+        };
+        let (text, source, line) = (field("err"), field("source"), field("line"));
+        let mut text = text.unwrap_or(b"ERR unknown error".to_vec());
+        if let (Some(source), Some(line)) = (source, line) {
+            text.extend_from_slice(&[b" script: on ", source.as_slice(), b":", &line, b"."].concat());
+        }
+        text
+    }
+
+    /// Leaves the virtual machine as it was before.
+    fn finish(&mut self, ran: Ran) -> Ran {
+        self.state.clear();
+        let bytes = self.state.shared().bytes;
+        if bytes > self.bytes_kept + GARBAGE_MAX {
+            self.state.collect();
+            self.bytes_kept = self.state.shared().bytes;
+        }
+        ran
+    }
+}
