@@ -7,13 +7,17 @@ use session::shutdown;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Stops the server at SIGTERM or SIGINT; the second one ends the process at once.
+/// Stops the server at SIGTERM or SIGINT. Another SIGINT, from somebody at a terminal who does not want to wait, ends the process at once;
+/// another SIGTERM changes nothing: `timeout` and some supervisors send it to the process and to its group.
 pub fn watch(shared: &'static Shared) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     std::thread::Builder::new().name("darter-signals".to_owned()).spawn(move || {
         let mut stopping = false;
         for signal in signals.forever() {
             if signal == SIGHUP {
+                continue;
+            }
+            if stopping && signal == SIGTERM {
                 continue;
             }
             if stopping {

@@ -33,7 +33,8 @@ pub fn run(loaded: Loaded) -> Result<(), Box<dyn Error>> {
     logger::check_file(&config.logfile).map_err(|error| {
         format!("Can't open the log file '{}': {}", config.logfile.display(), os_text(&error))
     })?;
-    let listeners = listeners(&config)?;
+    let listeners =
+        listeners(&config).inspect_err(|error| logger::note_failed_start(&config, &error.to_string()))?;
     let supervised = supervisor(&config);
     if config.daemonize && !supervised {
         daemon::detach()?;

@@ -127,7 +127,16 @@ fn a_taken_port_is_one_clear_error() {
     let port = taken.local_addr().unwrap().port().to_string();
     let output = run(&["--port", &port, "--bind", "127.0.0.1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output), format!("Could not listen on 127.0.0.1:{port}: Address already in use\n"));
+    let error = format!("Could not listen on 127.0.0.1:{port}: Address already in use\n");
+    assert_eq!(stderr(&output), error);
+    // Whoever looks for the reason looks into the log file, too.
+    let dir = Scratch::new("taken");
+    let log = dir.path("log");
+    let output = run(&["--port", &port, "--bind", "127.0.0.1", "--logfile", &log]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), error);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.lines().count() == 1 && logged.ends_with(&format!(" # {error}")), "{logged}");
 }
 
 #[test]
@@ -187,6 +196,28 @@ fn shutdown_sends_what_is_written_and_frees_the_port_first() {
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("User requested shutdown...") && log.contains("bye bye"), "{log}");
     }
+}
+
+/// `timeout` and some supervisors send SIGTERM to the process and then to its group: the second one ended it at once, with code 1, with
+/// its socket and pid file left behind.
+#[test]
+fn a_second_sigterm_changes_nothing() {
+    let dir = Scratch::new("terms");
+    let port = free_port();
+    let (pidfile, socket) = (dir.path("darter.pid"), dir.path("darter.sock"));
+    let mut command = darter();
+    command.args(["--port", &port, "--bind", "127.0.0.1", "--pidfile", &pidfile, "--unixsocket", &socket]);
+    let (server, _) = Server::start(&mut command);
+    // Unread replies keep the server from ending before the second signal is there.
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    client.write_all(format!("SETRANGE a 1048575 v\r\n{}", "GET a\r\n".repeat(16)).as_bytes()).unwrap();
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 1);
+    server.signal("TERM");
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("bye bye") && !log.contains("You insist"), "{log}");
+    assert!(!Path::new(&pidfile).exists() && !Path::new(&socket).exists());
 }
 
 /// Sends lines on one connection and gives the first `replies` lines of the answers.

@@ -33,12 +33,7 @@ struct Logger(RwLock<Style>);
 /// Logs as the configuration says from now on; called at start and by CONFIG SET.
 pub fn configure(config: &Config) {
     static LOGGER: OnceLock<Logger> = OnceLock::new();
-    let style = Style {
-        // Relative to the directory that the server works in.
-        file: config.logfile.clone(),
-        format: config.log_format,
-        timestamp: config.log_timestamp_format,
-    };
+    let style = Style::of(config);
     let logger = LOGGER.get_or_init(|| Logger(RwLock::new(style.clone())));
     *logger.0.write().unwrap_or_else(PoisonError::into_inner) = style;
     // Fails from the second call on, when the logger is already set.
@@ -50,6 +45,15 @@ pub fn configure(config: &Config) {
         LogLevel::Warning => LevelFilter::Warn,
         LogLevel::Nothing => LevelFilter::Off,
     });
+}
+
+/// Writes why the server does not start into its log file, if it has one: the error that the starter sees may be seen by nobody else.
+pub fn note_failed_start(config: &Config, message: &str) {
+    if !config.logfile.as_os_str().is_empty() {
+        let line = Style::of(config).line(Level::Error, message, clock::unix_ms());
+        // The file was opened for a trial before; if it is gone now, the starter's error must do.
+        let _ = open(&config.logfile).and_then(|mut file| file.write_all(line.as_bytes()));
+    }
 }
 
 /// Whether lines can be appended to this file.
@@ -81,6 +85,15 @@ impl Log for Logger {
 }
 
 impl Style {
+    fn of(config: &Config) -> Self {
+        Self {
+            // Relative to the directory that the server works in.
+            file: config.logfile.clone(),
+            format: config.log_format,
+            timestamp: config.log_timestamp_format,
+        }
+    }
+
     fn line(&self, level: Level, message: &str, unix_ms: u64) -> String {
         let pid = std::process::id();
         let time = timestamp(self.timestamp, unix_ms);
