@@ -132,7 +132,7 @@ impl Config {
             // `save` adds to what a file said before; CONFIG SET replaces it.
             let before: &[u8] = if setting.name == "save" { b"" } else { &self.texts[*row] };
             let text = setting
-                .parse_one(value, before)
+                .parse(&[*value], before)
                 .map_err(|reason| SetError::Refused { name: name.to_vec(), reason })?;
             new.texts[*row] = text.into();
         }

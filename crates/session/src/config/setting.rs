@@ -143,6 +143,10 @@ impl Setting {
     /// The value that these words of a configuration line give, in the form of CONFIG GET; `before` is the value until now.
     pub fn parse(&self, words: &[&[u8]], before: &[u8]) -> Parsed {
         let value = match (self.kind, words) {
+            // Several words may also come as one, between quotes.
+            (Kind::Words(parse), [word]) => {
+                parse(&word.split(|&byte| byte == b' ').collect::<Vec<_>>(), before)?
+            }
             (Kind::Words(parse), words) => parse(words, before)?,
             (kind, [word]) => self.parse_word(kind, word)?,
             _ => return Err("wrong number of arguments".into()),
@@ -150,17 +154,6 @@ impl Setting {
         match self.stance {
             Stance::Promise { harmless, lacks } if !harmless(&value) => Err(lacks.into()),
             _ => Ok(value),
-        }
-    }
-
-    /// The value that CONFIG SET's single word gives.
-    pub fn parse_one(&self, word: &[u8], before: &[u8]) -> Parsed {
-        match self.kind {
-            Kind::Words(_) => {
-                let words: Vec<&[u8]> = word.split(|&byte| byte == b' ').collect();
-                self.parse(&words, before)
-            }
-            _ => self.parse(&[word], before),
         }
     }
 

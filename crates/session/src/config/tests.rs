@@ -62,7 +62,7 @@ fn the_table_is_in_order_and_its_defaults_are_values() {
         if row.name == "dir" {
             continue;
         }
-        let parsed = row.parse_one(row.default.as_bytes(), row.default.as_bytes());
+        let parsed = row.parse(&[row.default.as_bytes()], row.default.as_bytes());
         assert_eq!(parsed.as_deref(), Ok(row.default.as_bytes()), "{}", row.name);
     }
     let config = Config::default();
@@ -223,6 +223,27 @@ fn promises_refuse_to_start() {
     ] {
         assert!(load_text(line).is_ok(), "{line}");
     }
+}
+
+/// Settings of several words between one pair of quotes, as a shell or a template writes them, were refused.
+#[test]
+fn several_words_may_come_as_one() {
+    for (name, words, shown) in [
+        (
+            "client-output-buffer-limit",
+            "normal 1mb 2mb 3",
+            "normal 1048576 2097152 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        ),
+        ("latency-tracking-info-percentiles", "50 60", "50 60"),
+        ("oom-score-adj-values", "0 200 900", "0 200 900"),
+        ("bind", "127.0.0.1 ::1", "127.0.0.1 ::1"),
+    ] {
+        for line in [format!("{name} {words}"), format!("{name} \"{words}\"")] {
+            assert_eq!(value(&load_text(&line).unwrap().config, name), shown, "{line}");
+        }
+    }
+    let reason = load_text("save \"900 1\"").map(|_| ()).unwrap_err().reason;
+    assert!(reason.starts_with("Darter persists nothing yet"), "{reason}");
 }
 
 #[test]
