@@ -21,6 +21,7 @@ use shard::keyspace::Keyspace;
 use shard::lazyfree::LazyFree;
 use shard::notify::{Class, Events};
 
+use crate::connection::Waiting;
 use crate::lifetimes::Draws;
 use crate::populate::Populate;
 use crate::worker::Worker;
@@ -30,6 +31,9 @@ const TICK_US: u64 = crate::stats::SAMPLE_INTERVAL_MS * 1000;
 
 /// Ticks after which the largest buffer of a client is forgotten: 8 s.
 const RECENT_TICKS: u64 = 80;
+
+/// Ticks between two looks at clients that leave replies unread: 1 s, the unit of the soft limit.
+const UNREAD_TICKS: u64 = 10;
 
 /// Steps of compaction of one slice: one moves an entry in about 0.5 us.
 const TIDY_STEPS: u32 = 64;
@@ -157,6 +161,9 @@ fn look_at_limits(worker: &mut Worker) {
         worker.stats().eviction_exceeded_us.add(TICK_US);
     }
     worker.background.ticks += 1;
+    if worker.background.ticks.is_multiple_of(UNREAD_TICKS) {
+        worker.close_unread();
+    }
     if worker.background.ticks.is_multiple_of(RECENT_TICKS) {
         worker.stats().client_input_recent_max.set(0);
         worker.stats().client_output_recent_max.set(0);
@@ -289,7 +296,7 @@ fn held(worker: &Worker, us: u64) {
     worker.stats().shard_hold_max_ticks.raise(clock::ns_to_ticks(us * 1000));
 }
 
-/// `timeout`: closes clients that have sent nothing for too long.
+/// `timeout`: closes clients that have sent nothing and taken nothing of their replies for too long.
 fn close_idle(worker: &mut Worker) {
     let timeout_ms = u64::from(worker.config.timeout) * 1000;
     if timeout_ms == 0 {
@@ -298,12 +305,21 @@ fn close_idle(worker: &mut Worker) {
     let now_ms = worker.now_ms;
     let idle: Vec<_> = worker
         .connections()
-        .filter(|connection| connection.waiting.is_none())
+        .filter(|connection| matches!(connection.waiting, None | Some(Waiting::Output)))
         .filter(|connection| !connection.client.monitor && connection.client.subscriptions.is_none())
         .filter(|connection| now_ms.saturating_sub(connection.client.active_ms) > timeout_ms)
         .map(|connection| connection.reactor_id)
         .collect();
     for id in idle {
-        worker.kill(id);
+        let unread = worker.reactor.pending(id);
+        let Some(mut connection) = worker.take(id) else { continue };
+        let reads = std::mem::replace(&mut connection.unread_seen, unread) != unread;
+        if reads {
+            connection.client.active_ms = now_ms;
+        }
+        worker.put_back(connection);
+        if !reads {
+            worker.kill(id);
+        }
     }
 }

@@ -48,6 +48,8 @@ pub struct Connection {
     pub closing: bool,
     /// Unix time in ms since when the replies have been above the soft limit; 0 when they are not.
     pub soft_limit_since_ms: u64,
+    /// Unread bytes of replies when `timeout` was about to end it: fewer the next time mean that the client reads.
+    pub unread_seen: usize,
     /// Bytes of its buffers that are counted in the thread's statistics.
     pub bytes_counted: u64,
     /// Its watched keys that are counted there.
@@ -68,6 +70,7 @@ impl Connection {
             eof: false,
             closing: false,
             soft_limit_since_ms: 0,
+            unread_seen: 0,
             bytes_counted: 0,
             watched_counted: 0,
         }

@@ -166,6 +166,21 @@ impl Worker {
         }
     }
 
+    /// Closes clients whose replies have been above the soft limit for too long, though they have sent nothing since.
+    pub(crate) fn close_unread(&mut self) {
+        let over: Vec<ConnId> = self
+            .connections()
+            .filter(|connection| connection.soft_limit_since_ms != 0)
+            .map(|connection| connection.reactor_id)
+            .collect();
+        for id in over {
+            let Some(mut connection) = self.take(id) else { continue };
+            let pending = self.reactor.pending(id);
+            self.check_output(&mut connection, pending);
+            self.put_back(connection);
+        }
+    }
+
     /// All replies of a connection are sent.
     pub(crate) fn drained(&mut self, id: ConnId) {
         let Some(mut connection) = self.take(id) else { return };

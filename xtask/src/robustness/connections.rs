@@ -1,6 +1,6 @@
 //! Clients that do not read, that are many, that come and go, that send very much at once.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use super::{Scene, expect};
@@ -76,14 +76,64 @@ pub fn never_reads(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// `connected_clients` of INFO.
-fn connected(client: &mut Client) -> Result<u64> {
-    let info = client.call(&["INFO", "clients"])?.text();
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("connected_clients:"))
-        .ok_or("INFO has no connected_clients")?;
-    Ok(line.trim().parse()?)
+/// A number of INFO.
+fn told(client: &mut Client, name: &str) -> Result<u64> {
+    let info = client.call(&["INFO", "everything"])?.text();
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Ok(value.ok_or_else(|| format!("INFO has no {name}"))?.trim().parse()?)
+}
+
+/// The soft limit was only looked at when a client got more replies: one that had become silent stayed for ever.
+pub fn over_soft_limit(scene: &mut Scene) -> Result<()> {
+    const LIMIT: Duration = Duration::from_secs(10);
+    let mut watcher = scene.client()?;
+    // Far more than the buffers of both sockets hold.
+    expect(watcher.call(&[b"SET".as_slice(), b"large", &vec![b'y'; 1 << 20]])?, "OK")?;
+    let mut silent = scene.client()?;
+    for _ in 0..20 {
+        silent.send(&["GET", "large"])?;
+    }
+    let started = Instant::now();
+    while told(&mut watcher, "client_output_buffer_limit_disconnections")? == 0 {
+        if started.elapsed() > LIMIT {
+            return Err("a client that reads nothing is still there".into());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// `timeout` ended clients in the middle of a reply, and spared for ever those that had stopped reading.
+pub fn slow_readers(scene: &mut Scene) -> Result<()> {
+    const SIZE: usize = 64 << 20;
+    const LIMIT: Duration = Duration::from_secs(20);
+    let mut watcher = scene.client()?;
+    expect(watcher.call(&[b"SET".as_slice(), b"large", &vec![b'y'; SIZE]])?, "OK")?;
+    let mut slow = scene.client()?;
+    slow.send(&["GET", "large"])?;
+    let mut never = scene.client()?;
+    never.send(&["GET", "large"])?;
+    let (mut socket, mut got, started) = (slow.socket(), 0, Instant::now());
+    let mut block = vec![0; SIZE / 20];
+    while got < SIZE {
+        // About four seconds for all of it, where one of silence is allowed.
+        if started.elapsed() < Duration::from_secs(4) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        match socket.read(&mut block)? {
+            0 => return Err(format!("closed after {got} bytes of the reply").into()),
+            count => got += count,
+        }
+        expect(watcher.call(&["PING"])?, "PONG")?;
+    }
+    // The watcher, the neighbour, and who has read all of its reply for as long as `timeout` lets it stay.
+    while told(&mut watcher, "connected_clients")? > 2 {
+        if started.elapsed() > LIMIT {
+            return Err("a client that reads nothing is still there".into());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Connections leave nothing behind.
@@ -113,7 +163,7 @@ pub fn come_and_go(scene: &mut Scene) -> Result<()> {
     let started = Instant::now();
     loop {
         // The watcher and the neighbour.
-        let left = connected(&mut watcher)?;
+        let left = told(&mut watcher, "connected_clients")?;
         if left <= 2 {
             break;
         }

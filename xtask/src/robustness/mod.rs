@@ -63,6 +63,16 @@ const CASES: &[Case] = &[
     Case { name: "100 MB pipelined and never read", words: &[], run: connections::never_reads },
     Case { name: "10,000 connections come and go", words: &[], run: connections::come_and_go },
     Case { name: "more clients than maxclients", words: &["--maxclients", "50"], run: connections::too_many },
+    Case {
+        name: "a silent client over the soft output limit",
+        words: &["--client-output-buffer-limit", "normal 0 1mb 1"],
+        run: connections::over_soft_limit,
+    },
+    Case {
+        name: "timeout and clients that read slowly",
+        words: &["--timeout", "1"],
+        run: connections::slow_readers,
+    },
     Case { name: "messages of a channel come to all in one order", words: &[], run: messages::order },
     Case { name: "300,000 subscriptions of one client", words: &[], run: messages::many_subscriptions },
     Case { name: "a subscriber that never reads", words: &[], run: messages::never_reads },
