@@ -186,12 +186,11 @@ fn database(value: &[u8], databases: u16) -> Result<u16, CommandError> {
 }
 
 fn known_letters(what: &str, known: &[u8], value: &[u8]) -> Result<(), CommandError> {
-    let unknown: Vec<u8> = value.iter().copied().filter(|letter| !known.contains(letter)).collect();
-    if unknown.is_empty() {
+    if value.iter().all(|letter| known.contains(letter)) {
         return Ok(());
     }
-    let unknown = String::from_utf8_lossy(&unknown).into_owned();
-    Err(CommandError::new(format!("ERR Unknown {what} found in the provided filter: {unknown}")))
+    let value = String::from_utf8_lossy(value);
+    Err(CommandError::new(format!("ERR Unknown {what} found in the provided filter: {value}")))
 }
 
 fn client_type(value: &[u8]) -> Result<ClientType, CommandError> {

@@ -16,6 +16,10 @@ const QUIET: Flags = Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE);
 const BUSY: Flags = QUIET.with(Flags::ALLOW_BUSY);
 const ADMIN: Flags = QUIET.with(Flags::ADMIN);
 
+/// Tips: two replies are seldom the same; what a proxy must tell every node.
+const CHANGES: &[&str] = &["nondeterministic_output"];
+const EVERYWHERE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
 /// A row of CLIENT, whose subcommands differ in few columns.
 const fn row(
     name: &'static str,
@@ -75,9 +79,9 @@ const SUBCOMMANDS: &[Command<SessionRun>] = &[
         "enabled(ON=on!|OFF=off!)",
         import_source,
     ),
-    row("INFO", "Describes the connection.", "6.2.0", 2, QUIET, "", info),
+    row("INFO", "Describes the connection.", "6.2.0", 2, QUIET, "", info).tips(CHANGES),
     row("KILL", "Closes connections.", "2.4.0", -3, ADMIN, KILL_SYNTAX, kill),
-    row("LIST", "Describes all connections.", "2.4.0", -2, ADMIN, LIST_SYNTAX, list),
+    row("LIST", "Describes all connections.", "2.4.0", -2, ADMIN, LIST_SYNTAX, list).tips(CHANGES),
     row(
         "NO-EVICT",
         "Spares the connection when clients are evicted.",
@@ -122,9 +126,11 @@ const SUBCOMMANDS: &[Command<SessionRun>] = &[
         BUSY,
         "attr(LIB-NAME=libname:string|LIB-VER=libver:string)",
         setinfo,
-    ),
-    row("SETNAME", "Names the connection.", "2.6.9", 3, BUSY, "connection-name:string", setname),
-    row("TRACKINGINFO", "Describes the connection's tracking of keys.", "6.2.0", 2, BUSY, "", trackinginfo),
+    )
+    .tips(EVERYWHERE),
+    row("SETNAME", "Names the connection.", "2.6.9", 3, BUSY, "connection-name:string", setname)
+        .tips(EVERYWHERE),
+    row("TRACKINGINFO", "Describes the connection's tracking of keys.", "6.2.0", 2, QUIET, "", trackinginfo),
     row(
         "UNBLOCK",
         "Ends the waiting of a client that is blocked.",
@@ -221,8 +227,12 @@ fn id(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comma
     Ok(Flow::Done)
 }
 
-fn import_source(_cx: &mut Cx<'_>, _args: Args<'_>, _reply: &mut Reply) -> Result<Flow, CommandError> {
-    Err(CommandError::fixed("ERR Server is not in import mode"))
+fn import_source(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
+    if !args[2].eq_ignore_ascii_case(b"off") {
+        return Err(CommandError::fixed("ERR Server is not in import mode"));
+    }
+    cx.client.import_source = false;
+    ok(reply)
 }
 
 fn no_evict(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
