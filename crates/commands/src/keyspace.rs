@@ -161,6 +161,7 @@ fn flushall(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effe
             free_detached(shard);
         }
     }
+    cx.flushed();
     reply.ok();
     Ok(Effect::AsIs)
 }
@@ -176,6 +177,7 @@ fn flushdb(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effec
             free_detached(shard);
         }
     }
+    cx.flushed();
     reply.ok();
     Ok(Effect::AsIs)
 }
@@ -212,6 +214,7 @@ fn swapdb(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect
         for id in cx.shards() {
             cx.shard(id).swap(first, second);
         }
+        cx.flushed();
     }
     reply.ok();
     Ok(Effect::AsIs)

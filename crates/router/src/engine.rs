@@ -18,6 +18,7 @@ use shard::plan::{Blocking, Plan, Run, Walk, WalkStart, WalkStep};
 use shard::waiter::Waiter;
 use stdx::rng::Rng;
 
+use crate::outbound::Caching;
 use crate::published::counts;
 use crate::task::{
     Home, Outcome, Queued, Stamped, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamped,
@@ -34,6 +35,8 @@ pub struct Call<'a> {
     /// The word, hash and shard of the command's only key, if it has exactly one.
     pub hint: Option<(usize, u64, ShardId)>,
     pub connection: u64,
+    /// Its client tracks what it reads.
+    pub caching: Option<Caching>,
 }
 
 /// What became of a command.
@@ -144,6 +147,7 @@ impl Engine {
     /// Runs a command whose keys are all in `shard`; None, and nothing happened, while somebody else is there.
     #[inline]
     pub fn try_one(&mut self, call: Call<'_>, run: Run, shard: ShardId, reply: &mut Reply) -> Option<Ran> {
+        let ticket = Ticket { thread: self.thread, connection: call.connection };
         let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
         let mark = reply.mark();
         let entered = shards.with_one(shard, duty, |data| {
@@ -153,7 +157,7 @@ impl Engine {
             let mut cx = surroundings.exec(call.db, rng, counters, &keys_published, held);
             cx.hint = call.hint;
             let result = run(&mut cx, call.args, reply);
-            surroundings.hand_over(cx.take_events());
+            surroundings.conclude(&mut cx, call.args, call.caching, ticket);
             let mut elsewhere = cx.elsewhere;
             let has_ready = if elsewhere {
                 data.has_ready()
@@ -183,6 +187,7 @@ impl Engine {
 
     /// A command over several shards: at once if all are free, else it travels.
     fn run_several(&mut self, call: Call<'_>, run: Run, ids: &[ShardId], reply: &mut Reply) -> Ran {
+        let ticket = Ticket { thread: self.thread, connection: call.connection };
         let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
         let mark = reply.mark();
         let entered = shards.with_several(ids, duty, |entered| {
@@ -191,7 +196,7 @@ impl Engine {
             let mut cx =
                 surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
             let result = run(&mut cx, call.args, reply);
-            surroundings.hand_over(cx.take_events());
+            surroundings.conclude(&mut cx, call.args, call.caching, ticket);
             let elsewhere = cx.elsewhere || matches!(call.plan, Plan::Every(_));
             let server = Server { surroundings, rng, counters, home, served: Served::default() };
             let after = leave_several(server, entered, (!elsewhere).then_some(call.db));
@@ -212,7 +217,8 @@ impl Engine {
         // As in `run`: the command itself answers with its error.
         let _ = collect_shards(&mut ids, call.keys, call.args, &self.surroundings);
         let ticket = Ticket { thread: self.thread, connection: call.connection };
-        let candidate = Candidate { blocking, keys: call.keys, args: call.args, ticket, proto: reply.proto };
+        let Call { keys, args, caching, .. } = call;
+        let candidate = Candidate { blocking, keys, args, ticket, proto: reply.proto, caching };
         let Self { shards, duty, surroundings, rng, counters, home, .. } = self;
         let mark = reply.mark();
         let entered = shards.with_several(&ids, duty, |entered| {
@@ -222,7 +228,7 @@ impl Engine {
                 surroundings.exec(call.db, rng, counters, &keys_published, Held::Several(entered.reborrow()));
             cx.hint = call.hint;
             let result = waiting::attempt(&mut cx, candidate, published, reply);
-            surroundings.hand_over(cx.take_events());
+            surroundings.conclude(&mut cx, call.args, call.caching, ticket);
             let server = Server { surroundings, rng, counters, home, served: Served::default() };
             let after = leave_several(server, entered, Some(call.db));
             (result, after)
@@ -436,7 +442,7 @@ impl Engine {
     }
 
     fn queued(&self, call: Call<'_>) -> Queued {
-        Queued { plan: *call.plan, args: OwnedArgs::from(call.args), db: call.db }
+        Queued { plan: *call.plan, args: OwnedArgs::from(call.args), db: call.db, caching: call.caching }
     }
 
     /// After a command has run: its error replaces what it wrote, its effect goes to the journal if one listens.

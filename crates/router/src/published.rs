@@ -35,6 +35,8 @@ pub struct Published {
     /// Keys of all databases and shards that somebody waits for, and those where somebody wants to know when they go.
     waited_for: AtomicI64,
     waited_for_on_nokey: AtomicI64,
+    /// Per shard: keys that somebody tracks, and their readers.
+    tracked: Box<[[AtomicU64; 2]]>,
 }
 
 #[derive(Default)]
@@ -58,6 +60,7 @@ impl Published {
             stride,
             waited_for: AtomicI64::new(0),
             waited_for_on_nokey: AtomicI64::new(0),
+            tracked: (0..shards).map(|_| Default::default()).collect(),
         }
     }
 
@@ -97,6 +100,30 @@ impl Published {
     pub fn waited_for(&self) -> (u64, u64) {
         let count = |cell: &AtomicI64| u64::try_from(cell.load(Ordering::Relaxed)).unwrap_or(0);
         (count(&self.waited_for), count(&self.waited_for_on_nokey))
+    }
+
+    /// Publishes how many keys of a shard that the caller holds are tracked, and by how many readers.
+    #[inline]
+    pub fn set_tracked(&self, shard: ShardId, (keys, readers): (u64, u64)) {
+        let cells = &self.tracked[usize::from(shard)];
+        for (cell, count) in cells.iter().zip([keys, readers]) {
+            // Relaxed, and compared before, as in `set`.
+            if cell.load(Ordering::Relaxed) != count {
+                cell.store(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Keys of one shard that are tracked, and their readers.
+    pub fn tracked_in(&self, shard: ShardId) -> (u64, u64) {
+        let [keys, readers] = &self.tracked[usize::from(shard)];
+        (keys.load(Ordering::Relaxed), readers.load(Ordering::Relaxed))
+    }
+
+    /// Keys of all shards that are tracked, and their readers.
+    pub fn tracked(&self) -> (u64, u64) {
+        let shards = 0..self.tracked.len() as ShardId;
+        shards.map(|shard| self.tracked_in(shard)).fold((0, 0), |sum, here| (sum.0 + here.0, sum.1 + here.1))
     }
 
     /// Keys of a database in one shard.

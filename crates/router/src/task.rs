@@ -18,7 +18,7 @@ use shard::settings::Settings;
 use shard::waiter::Waiter;
 use stdx::rng::Rng;
 
-use crate::outbound::Outbound;
+use crate::outbound::{Caching, Outbound};
 use crate::published::{Published, counts};
 use crate::waiting::{self, Blocked, Candidate, Served, Server};
 
@@ -47,7 +47,7 @@ pub struct Surroundings {
     pub settings: Arc<Settings>,
     pub published: Arc<Published>,
     pub hints: Hints,
-    /// Where keyspace events go.
+    /// Where keyspace events and changes of tracked keys go.
     pub outbound: &'static dyn Outbound,
     pub now_ms: u64,
     /// A fine clock, to measure the commands of a transaction one by one.
@@ -62,6 +62,8 @@ pub struct Queued {
     pub args: OwnedArgs,
     /// The database in which it runs.
     pub db: u16,
+    /// Its client tracks what it reads.
+    pub caching: Option<Caching>,
 }
 
 /// The keys that a client watches, and whether any of them has changed since.
@@ -223,10 +225,11 @@ impl Task {
             Held::Several(entered.reborrow()),
         );
         let args = queued.args.as_args();
-        let candidate = Candidate { blocking, keys, args, ticket: self.ticket, proto: self.reply.proto };
+        let (caching, ticket, proto) = (queued.caching, self.ticket, self.reply.proto);
+        let candidate = Candidate { blocking, keys, args, ticket, proto, caching };
         let mark = self.reply.mark();
         let attempted = waiting::attempt(&mut cx, candidate, published, &mut self.reply);
-        self.surroundings.hand_over(cx.take_events());
+        self.surroundings.conclude(&mut cx, args, caching, ticket);
         match attempted {
             Ok((effect, waits)) => {
                 record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect);
@@ -266,7 +269,7 @@ impl Task {
                 Step::Done => (Effect::None, Outcome::Done),
             }),
         };
-        self.surroundings.hand_over(cx.take_events());
+        self.surroundings.conclude(&mut cx, args, queued.caching, self.ticket);
         match result {
             Ok((effect, outcome)) => {
                 record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect);
@@ -318,7 +321,7 @@ impl Task {
                     self.reply.error(error.text());
                 }
             }
-            self.surroundings.hand_over(cx.take_events());
+            self.surroundings.conclude(&mut cx, args, queued.caching, self.ticket);
             let now = (self.surroundings.ticks)();
             self.ends.push(End { mark: self.reply.mark(), ticks: now.wrapping_sub(started) });
             started = now;

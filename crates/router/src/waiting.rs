@@ -21,6 +21,7 @@ use shard::plan::{Attempted, Blocking, Wait};
 use shard::waiter::{Claim, Settle, Waiter, next_order};
 use stdx::rng::Rng;
 
+use crate::outbound::Caching;
 use crate::published::Published;
 use crate::task::{End, Home, Outcome, Stamped, Surroundings, Task, Ticket, Work, record};
 
@@ -43,6 +44,7 @@ pub(crate) struct Candidate<'a> {
     pub args: Args<'a>,
     pub ticket: Ticket,
     pub proto: Proto,
+    pub caching: Option<Caching>,
 }
 
 /// The first attempt of a command: its effect, and its wait if it begins one.
@@ -68,7 +70,7 @@ fn enter(
     words: Option<OwnedArgs>,
     published: &Published,
 ) -> Arc<Waiter> {
-    let Candidate { blocking, keys, args, ticket, proto } = candidate;
+    let Candidate { blocking, keys, args, ticket, proto, caching } = candidate;
     let mut places: Vec<u32> = Vec::new();
     command::key_positions(keys, args, |at, _| {
         if !places.iter().any(|known| args[*known as usize] == args[at]) {
@@ -82,6 +84,7 @@ fn enter(
         db: cx.db,
         proto,
         touch: cx.touch,
+        tracked: caching.map(|caching| caching.command),
         blocking,
         words: words.unwrap_or_else(|| OwnedArgs::from(args)),
         keys: places.into(),
@@ -202,7 +205,8 @@ impl Server<'_> {
         (cx.touch, cx.retrying) = (waiter.touch, true);
         let args = waiter.words.as_args();
         let attempted = (waiter.blocking.attempt)(&mut cx, args, &mut reply);
-        self.surroundings.hand_over(cx.take_events());
+        let ticket = Ticket { thread: waiter.thread, connection: waiter.connection };
+        self.surroundings.conclude_waiting(&mut cx, waiter, ticket);
         let (effect, outcome) = match attempted {
             Ok(Attempted::Done(effect)) => (effect, Outcome::Done),
             Ok(Attempted::Wait(wait)) => {
@@ -225,7 +229,7 @@ impl Server<'_> {
         let ticks = (self.surroundings.ticks)().wrapping_sub(started);
         let end = End { mark: reply.mark(), ticks };
         (self.home)(Box::new(Task {
-            ticket: Ticket { thread: waiter.thread, connection: waiter.connection },
+            ticket,
             home: Arc::clone(self.home),
             surroundings: self.surroundings.clone(),
             rng: Rng::new(self.rng.next_u64()),

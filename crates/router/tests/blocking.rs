@@ -209,7 +209,7 @@ impl<'w> Player<'w> {
         let args = OwnedArgs::from_words(words);
         let mut reply = Reply::new(Proto::Resp2);
         let keys = if matches!(plan, Plan::Keys(_)) { FIRST } else { KEYS };
-        let call = Call { plan, keys, args: args.as_args(), db: 0, hint: None, connection };
+        let call = Call { plan, keys, args: args.as_args(), db: 0, hint: None, connection, caching: None };
         match self.engine.run(call, &mut reply) {
             Ran::Done | Ran::Failed => self.note(connection, &reply.bytes),
             Ran::Posted => {
@@ -229,7 +229,7 @@ impl<'w> Player<'w> {
             .iter()
             .map(|(key, number)| {
                 let args = OwnedArgs::from_words(["PUSH", key, &number.to_string()]);
-                Queued { plan: PUSH, args, db: 0 }
+                Queued { plan: PUSH, args, db: 0, caching: None }
             })
             .collect();
         let ids = self.engine.shards_of(&vec![FIRST; queued.len()], &queued, None);

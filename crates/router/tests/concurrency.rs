@@ -44,7 +44,7 @@ impl<'w> Player<'w> {
     ) -> Option<Vec<u8>> {
         let args = OwnedArgs::from_words(words);
         let mut reply = Reply::new(Proto::Resp2);
-        let call = Call { plan, keys, args: args.as_args(), db: 0, hint: None, connection };
+        let call = Call { plan, keys, args: args.as_args(), db: 0, hint: None, connection, caching: None };
         match self.engine.run(call, &mut reply) {
             Ran::Done | Ran::Failed => Some(reply.bytes),
             Ran::Waits(_) => panic!("none of these commands waits"),
@@ -67,7 +67,12 @@ impl<'w> Player<'w> {
         let queued: Vec<Queued> = rows
             .iter()
             .zip(commands)
-            .map(|((_, plan), words)| Queued { plan: *plan, args: OwnedArgs::from_words(*words), db: 0 })
+            .map(|((_, plan), words)| Queued {
+                plan: *plan,
+                args: OwnedArgs::from_words(*words),
+                db: 0,
+                caching: None,
+            })
             .collect();
         let ids = self.engine.shards_of(&keys, &queued, watched.as_ref());
         let task =

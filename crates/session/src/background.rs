@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use reactor::clock;
 use router::published::counts;
+use router::task::Ticket;
 use shard::ShardId;
 use shard::data::{field_record, key_record};
 use shard::exec::Layout;
@@ -47,6 +48,9 @@ const TRIM_KEEP_MIN: u64 = 4 << 20;
 
 /// RAM returned to the kernel per slice: 256 KiB take about 30 us.
 const TRIM_BYTES: u64 = 256 << 10;
+
+/// What happens in the background is done by no client.
+pub(crate) const NOBODY: Ticket = Ticket { thread: u16::MAX, connection: u64::MAX };
 
 /// The duties of one thread. Times are of the monotonic clock, in us.
 #[derive(Default)]
@@ -129,9 +133,13 @@ fn tick(worker: &mut Worker) {
     for turn in 0..homes {
         let id = home(worker, turn);
         let engine = &mut worker.engine;
-        let rng = &mut engine.rng;
+        let (rng, surroundings) = (&mut engine.rng, &engine.surroundings);
         let looked = engine.shards.with_one(id, &mut engine.duty, |data| {
             draws.draw(data, now_ms, rng);
+            match surroundings.tracked_too_many(id) {
+                0 => {}
+                keys => surroundings.forget_some(data, keys),
+            }
             (data.expiry_due_ms(), data.take_detached(), data.waste_bytes(), data.has_ready())
         });
         // A busy shard is looked at with the next tick.
@@ -189,6 +197,7 @@ fn expire(worker: &mut Worker) -> u64 {
     let started_us = clock::monotonic_us();
     let sliced = engine.shards.with_one(id, &mut engine.duty, |data| {
         let (mut outcome, mut removed, mut told) = (None, Vec::new(), Vec::new());
+        let mut events = Events::default();
         for (db, keyspace) in data.in_use() {
             if keyspace.expiry_due_ms() < now_ms {
                 let slice = expire_slice(keyspace, now_ms, SLICE_US, clock::monotonic_us, |gone| {
@@ -206,12 +215,13 @@ fn expire(worker: &mut Worker) -> u64 {
                     removed.extend(record.map(|record| (db, record)));
                 });
                 published.set(id, db, counts(Some(keyspace)));
-                surroundings.hand_over(events_of(told, db, keyspace, &surroundings.layout, notify));
+                events = events_of(told, db, keyspace, &surroundings.layout, notify);
                 outcome = Some(slice);
                 break;
             }
         }
         data.removed.append(&mut removed);
+        surroundings.conclude_shard(data, &events, NOBODY);
         (outcome, data.expiry_due_ms())
     });
     let Ok((outcome, due_ms)) = sliced else { return SLICE_US };

@@ -4,6 +4,7 @@ use resp::{OwnedArgs, Proto};
 use router::task::Watched;
 
 use crate::pubsub::Subscriptions;
+use crate::tracking::Tracking;
 
 /// How a client wants its replies (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct Client {
     pub transaction: Option<Box<Transaction>>,
     pub watched: Option<Box<Watched>>,
     pub monitor: bool,
+    /// It wants to know when what it has cached changes.
+    pub tracking: Option<Box<Tracking>>,
     /// Channels and patterns it listens to.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// Its command waits for keys, or for the end of a pause.
@@ -96,6 +99,7 @@ impl Client {
             transaction: None,
             watched: None,
             monitor: false,
+            tracking: None,
             subscriptions: None,
             blocked: false,
             no_evict: false,
@@ -119,6 +123,9 @@ impl Client {
             (self.subscriptions.is_some(), 'P'),
             (self.transaction.is_some(), 'x'),
             (self.blocked, 'b'),
+            (self.tracking.is_some(), 't'),
+            (self.tracking.as_ref().is_some_and(|tracking| tracking.broken), 'R'),
+            (self.tracking.as_ref().is_some_and(|tracking| tracking.bcast), 'B'),
             (self.addresses.unix_socket, 'U'),
             (self.no_evict, 'e'),
             (self.no_touch, 'T'),

@@ -11,6 +11,7 @@ pub mod latency;
 pub mod memory;
 pub mod pubsub;
 pub mod server;
+mod tracking;
 
 use ::command::{Categories, Command, CommandError, Flags, Group, KeySpec, Spec};
 use reactor::clock;
@@ -73,7 +74,15 @@ pub(crate) fn on_keys(
     args: Args<'_>,
     reply: &mut Reply,
 ) -> Flow {
-    let call = Call { plan, keys, args, db: cx.client.db, hint: None, connection: cx.ticket.connection };
+    let call = Call {
+        plan,
+        keys,
+        args,
+        db: cx.client.db,
+        hint: None,
+        connection: cx.ticket.connection,
+        caching: None,
+    };
     match cx.worker.engine.run(call, reply) {
         Ran::Done | Ran::Failed => Flow::Done,
         Ran::Waits(_) => panic!("no command of the connection itself waits for keys"),

@@ -59,7 +59,7 @@ fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> 
         text,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={multi} \
          watch={} qbuf={input} qbuf-free={free} argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll={} omem={pending} \
-         tot-mem={} events={events} cmd={command} user=default redir=-1 resp={resp} lib-name={} lib-ver={} tot-net-in={} \
+         tot-mem={} events={events} cmd={command} user=default redir={} resp={resp} lib-name={} lib-ver={} tot-net-in={} \
          tot-net-out={} tot-cmds={}",
         client.id,
         client.addresses.peer,
@@ -77,6 +77,7 @@ fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> 
         client.watched.as_ref().map_or(0, |watched| watched.keys.len()),
         usize::from(pending > 0),
         own + pending,
+        client.redirected_to(),
         String::from_utf8_lossy(&client.lib_name),
         String::from_utf8_lossy(&client.lib_ver),
         client.bytes_in,

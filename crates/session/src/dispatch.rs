@@ -179,6 +179,7 @@ impl Worker {
                     db: connection.client.db,
                     hint,
                     connection: connection.reactor_id.to_bits(),
+                    caching: connection.client.caching(entry.spec.flags, entry.spec.keys),
                 };
                 match self.engine.run(call, reply) {
                     Ran::Done | Ran::Failed => Flow::Done,
@@ -238,6 +239,9 @@ impl Worker {
         }
         let reply_bytes = reply.len_since(self.command_mark) as u64;
         self.after_reply(connection, reply);
+        if connection.client.tracking.is_some() {
+            self.tell_changes(connection, self.command_mark, reply);
+        }
         let cost = Cost { ticks, request_bytes: self.command_bytes, reply_bytes };
         self.is_noteworthy(cost).then_some(cost)
     }

@@ -161,7 +161,7 @@ fn clients(worker: &Worker, lines: &mut Lines) {
     lines.put("client_recent_max_input_buffer", totals.client_input_recent_max);
     lines.put("client_recent_max_output_buffer", totals.client_output_recent_max);
     lines.put("blocked_clients", totals.blocked_clients);
-    lines.put("tracking_clients", 0);
+    lines.put("tracking_clients", worker.shared.trackers.clients.load(Ordering::Relaxed));
     lines.put("pubsub_clients", worker.shared.directory.clients());
     lines.put("watching_clients", totals.watching_clients);
     lines.put("clients_in_timeout_table", totals.clients_in_timeout_table);
@@ -347,7 +347,10 @@ fn stats(worker: &Worker, lines: &mut Lines) {
     lines.zeros(&["total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
     lines.put("active_defrag_hits", totals.entries_moved);
     lines.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
-    lines.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    let (tracked_keys, readers) = worker.shared.published.tracked();
+    lines.put("tracking_total_keys", tracked_keys);
+    lines.put("tracking_total_items", readers);
+    lines.put("tracking_total_prefixes", worker.shared.trackers.prefixes());
     lines.put("unexpected_error_replies", totals.unexpected_error_replies);
     lines.put("total_error_replies", totals.error_replies);
     lines.put("dump_payload_sanitizations", 0);

@@ -29,5 +29,6 @@ pub mod serve;
 pub mod shared;
 pub mod shutdown;
 pub mod stats;
+pub mod tracking;
 pub mod transaction;
 pub mod worker;

@@ -98,6 +98,7 @@ impl Worker {
         self.forget_wait(connection);
         self.unwatch(&mut connection.client);
         self.unsubscribe_all(&mut connection.client, connection.reactor_id);
+        self.untrack(&mut connection.client, connection.reactor_id);
         let counted = &self.stats().client_bytes;
         counted.set(counted.get() - connection.bytes_counted);
         self.count_watched(connection, 0);
@@ -278,6 +279,9 @@ impl Worker {
                 Message::Answer(connection, answer) => self.answered(connection, answer),
                 Message::Monitored(line) => crate::monitor::show(self, &line),
                 Message::Published(publication) => self.deliver(&publication),
+                Message::Changed => self.tell_idle(),
+                Message::Redirected(redirected) => self.redirected(*redirected),
+                Message::RedirectBroken(from, to) => self.redirect_broken(from, to),
             }
         }
         self.flush_pushes();

@@ -1,6 +1,10 @@
-//! Keyspace events on their way to channels. Not what an event is (`shard::notify`) nor how a message travels (`pubsub.rs`).
+//! Keyspace events on their way to channels, and changes on their way to those who track keys. Not what an event is (`shard::notify`) nor how a
+//! message travels (`pubsub.rs`, `tracking.rs`).
 
-use router::outbound::Outbound;
+use std::sync::atomic::Ordering;
+
+use router::outbound::{Changed, Outbound};
+use router::task::Ticket;
 use shard::notify::{Class, Event};
 
 use crate::pubsub::Kind;
@@ -23,6 +27,19 @@ impl Outbound for Shared {
                 self.publish(Kind::Channel, &channel, key);
             }
         }
+    }
+
+    fn changed(&self, changes: &[Changed], by: Ticket) {
+        self.keys_changed(changes, by);
+    }
+
+    fn flushed(&self, by: Ticket) {
+        self.all_changed(by);
+    }
+
+    fn wants_changes(&self) -> bool {
+        // Relaxed: who began to want them before the caller entered the shard has held it since.
+        self.trackers.broadcasts.load(Ordering::Relaxed) > 0
     }
 }
 

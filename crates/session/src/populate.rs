@@ -16,9 +16,11 @@ use router::table::Run;
 use router::task::Ticket;
 use shard::access;
 use shard::keyspace::Deadline;
+use shard::notify::Events;
 use shard::plan::Plan;
 use stdx::rng::Rng;
 
+use crate::background::NOBODY;
 use crate::shared::Message;
 use crate::worker::Worker;
 
@@ -172,7 +174,8 @@ fn make_string(worker: &mut Worker, job: &mut Populate) -> Step {
     let (now_ms, db) = (worker.now_ms, job.wanted.db);
     let published = &worker.shared.published;
     let engine = &mut worker.engine;
-    let policy = engine.surroundings.settings.policy;
+    let surroundings = &engine.surroundings;
+    let policy = surroundings.settings.policy;
     let key = engine.surroundings.layout.key(&job.key);
     let value = &job.value;
     let made = engine.shards.with_one(key.shard, &mut engine.duty, |data| {
@@ -180,6 +183,7 @@ fn make_string(worker: &mut Worker, job: &mut Populate) -> Step {
         if keyspace.find(key).is_none() {
             keyspace.put_string(key, value, deadline, access::new(policy, now_ms));
             published.set(key.shard, db, counts(Some(keyspace)));
+            surroundings.conclude_shard(data, &Events::default(), NOBODY);
         }
     });
     if made.is_err() {
@@ -241,7 +245,15 @@ fn run(worker: &mut Worker, job: &Populate, command: &OwnedArgs) -> Option<Ran> 
     let entry = worker.shared.table.find(&args[0]).expect("a row has this name");
     let Run::Data(plan @ Plan::Keys(run)) = &entry.run else { panic!("{} has one key", entry.full_name) };
     let shard = worker.engine.surroundings.layout.shard_of(&job.key);
-    let call = Call { plan, keys: entry.spec.keys, args, db: job.wanted.db, hint: None, connection: 0 };
+    let call = Call {
+        plan,
+        keys: entry.spec.keys,
+        args,
+        db: job.wanted.db,
+        hint: None,
+        connection: 0,
+        caching: None,
+    };
     worker.engine.try_one(call, *run, shard, &mut Reply::new(Proto::Resp2))
 }
 

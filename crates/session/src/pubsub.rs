@@ -22,6 +22,7 @@ use resp::{Proto, Reply};
 use stdx::glob;
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::shared::{Message, Shared};
 use crate::worker::Worker;
 
@@ -343,8 +344,22 @@ impl Worker {
         }
     }
 
+    /// A push for one connection, which [`Self::flush_pushes`] hands to its socket.
+    pub(crate) fn push_bytes(&mut self, connection: &mut Connection, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if connection.pushes.is_empty() {
+            self.subscriptions.unflushed.push(connection.reactor_id);
+        }
+        connection.pushes.extend_from_slice(bytes);
+    }
+
     /// Hands what was delivered to the sockets, one write per connection. Between two replies of an EXEC there is no place for a push: it waits.
     pub(crate) fn flush_pushes(&mut self) {
+        if !self.told.is_empty() {
+            self.tell_idle();
+        }
         if self.subscriptions.unflushed.is_empty() {
             return;
         }

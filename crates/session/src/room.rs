@@ -12,6 +12,7 @@ use shard::settings::Policy;
 
 use router::published::counts;
 
+use crate::background::NOBODY;
 use crate::worker::Worker;
 
 /// Waste that compaction leaves alone: a 20th of what is used.
@@ -137,11 +138,11 @@ impl Worker {
                     }
                     let left = counts(data.existing(candidate.db));
                     published.set(candidate.shard, candidate.db, left);
+                    let mut events = Events::default();
                     if surroundings.settings.notify.any(Class::EVICTED) {
-                        let mut events = Events::default();
                         events.push(candidate.db, "evicted", layout.key(&candidate.key));
-                        surroundings.hand_over(events);
                     }
+                    surroundings.conclude_shard(data, &events, NOBODY);
                     Some(bytes)
                 });
                 if let Ok(Some(bytes)) = evicted {

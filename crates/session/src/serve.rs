@@ -63,6 +63,7 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
     let peer = |_| Peer {
         mailbox: Mailbox::new(),
         waker: OnceLock::new(),
+        changes: Default::default(),
         stats: ThreadStats::new(table.count()),
         average_ttl_ms: (0..setup.databases).map(|_| Counter::default()).collect(),
         connections: AtomicU32::new(0),
@@ -79,6 +80,7 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         peers,
         client_id_last: AtomicU64::new(0),
         monitors: AtomicU32::new(0),
+        trackers: Default::default(),
         directory: Directory::default(),
         stopping: AtomicBool::new(false),
         memory_peak: AtomicU64::new(arena.bytes_used()),

@@ -8,7 +8,7 @@ use reactor::Waker;
 use router::mailbox::Mailbox;
 use router::published::Published;
 use router::table::Table;
-use router::task::Task;
+use router::task::{Task, Ticket};
 use shard::data::{Hints, ShardData};
 use shard::exec::Layout;
 use shard::latch::Shards;
@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::latency::Latency;
 use crate::pubsub::{Directory, Publication};
 use crate::stats::{Counter, Rates, ThreadStats};
+use crate::tracking::{Inbox, Redirected, Trackers};
 use crate::worker::SessionRun;
 
 /// What one thread sends to another.
@@ -33,6 +34,12 @@ pub enum Message {
     Answer(u64, Answer),
     /// A command to show to this thread's MONITOR clients.
     Monitored(Arc<[u8]>),
+    /// Keys that connections of this thread track have changed; which, its inbox of changes tells.
+    Changed,
+    /// Changes that a client redirects to one of this thread.
+    Redirected(Box<Redirected>),
+    /// The client of that number has gone, to whom a client of this thread redirects.
+    RedirectBroken(Ticket, u64),
     /// A message to channels that connections of this thread listen to.
     Published(Arc<Publication>),
 }
@@ -41,6 +48,8 @@ pub enum Message {
 pub struct Peer {
     pub mailbox: Mailbox<Message>,
     pub waker: OnceLock<Waker>,
+    /// Changes of keys that its connections track.
+    pub(crate) changes: Inbox,
     pub stats: ThreadStats,
     /// Milliseconds that keys of each database still have to live on average, as far as this thread knows.
     pub average_ttl_ms: Box<[Counter]>,
@@ -62,6 +71,8 @@ pub struct Shared {
     pub monitors: AtomicU32,
     /// Who listens to which channels.
     pub(crate) directory: Directory,
+    /// Who tracks keys.
+    pub(crate) trackers: Trackers,
     pub stopping: AtomicBool,
     /// The most memory in use at any tick so far, in bytes.
     pub memory_peak: AtomicU64,

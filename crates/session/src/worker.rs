@@ -106,6 +106,10 @@ pub struct Worker {
     pub background: Background,
     pub pause: Pause,
     pub(crate) subscriptions: Local,
+    /// Connections that track keys by prefixes.
+    pub(crate) broadcasts: Vec<ConnId>,
+    /// Connections with changes that they have not been told of.
+    pub(crate) told: Vec<ConnId>,
     pub(crate) deadlines: Deadlines,
     pub(crate) room: Room,
     pub(crate) listeners: Tokens,
@@ -143,6 +147,8 @@ impl Worker {
             background: Background::default(),
             pause: Pause::default(),
             subscriptions: Local::default(),
+            broadcasts: Vec::new(),
+            told: Vec::new(),
             deadlines: Deadlines::default(),
             room: Room::default(),
             listeners: Tokens::default(),
@@ -491,6 +497,7 @@ pub fn settings(config: &Config) -> Settings {
         lfu_decay_time: config.lfu_decay_time,
         lazyfree_user_flush: config.lazyfree_lazy_user_flush,
         notify: config.notify_keyspace_events.told(),
+        tracking_keys_max: config.tracking_table_max_keys,
         limits: config.limits,
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use memory::IndexHint;
 
 use crate::ShardId;
-use crate::keyspace::{Keyspace, Storage};
+use crate::keyspace::{Key, Keyspace, Storage};
 use crate::lazyfree::LazyFree;
+use crate::tracking::{Reader, Readers, Tracking};
 
 /// The hints of every shard's databases, shard-major: what others may prefetch without entering.
 pub type Hints = Arc<[Arc<IndexHint>]>;
@@ -17,6 +18,9 @@ pub struct ShardData {
     storage: Storage,
     databases: Box<[Option<Box<Keyspace>>]>,
     hints: Hints,
+    /// Changes of keys are noted, for those who track them.
+    tracked: bool,
+    tracking: Option<Box<Tracking>>,
     /// Keyspaces that FLUSHDB and FLUSHALL detached, and large collections; freed in slices by the shard's home thread.
     pub detached: LazyFree,
     /// What expired or was evicted since the last write that was journaled, as records; only filled while a journal listens. They come
@@ -35,6 +39,8 @@ impl ShardData {
             storage,
             databases,
             hints,
+            tracked: false,
+            tracking: None,
             detached: LazyFree::default(),
             removed: Vec::new(),
             stamp_last: 0,
@@ -49,11 +55,14 @@ impl ShardData {
     /// Database `db` of this shard, made on first use.
     #[inline]
     pub fn keyspace(&mut self, db: u16) -> &mut Keyspace {
-        let Self { id, storage, databases, hints, .. } = self;
+        let Self { id, storage, databases, hints, tracked, .. } = self;
         let number = usize::from(*id) * databases.len() + usize::from(db);
         databases[usize::from(db)].get_or_insert_with(|| {
             let mut keyspace = Box::new(Keyspace::new(*storage));
             keyspace.set_hint(Some(Arc::clone(&hints[number])));
+            if *tracked {
+                keyspace.note_changes(true);
+            }
             keyspace
         })
     }
@@ -78,6 +87,58 @@ impl ShardData {
     /// Whether a key that somebody waits for has changed since those who wait were last served.
     pub fn has_ready(&mut self) -> bool {
         self.in_use().any(|(_, keyspace)| keyspace.waits().has_ready())
+    }
+
+    /// Whether changes of keys are noted.
+    #[inline]
+    pub fn is_tracked(&self) -> bool {
+        self.tracked
+    }
+
+    /// From now on changes of keys are noted, or no longer; then readers are forgotten.
+    pub fn track(&mut self, wanted: bool) {
+        self.tracked = wanted;
+        self.databases.iter_mut().flatten().for_each(|keyspace| keyspace.note_changes(wanted));
+        if !wanted {
+            self.tracking = None;
+        }
+    }
+
+    /// Somebody has read `key` and wants to know when it changes.
+    pub fn remember(&mut self, key: Key<'_>, reader: Reader) {
+        if !self.tracked {
+            self.track(true);
+        }
+        let seed = self.storage.seed;
+        self.tracking.get_or_insert_with(|| Box::new(Tracking::new(seed))).remember(key.bytes, reader);
+    }
+
+    /// The keys of database `db`, or of all, that have changed since changes were last taken, with those who have read them.
+    pub fn take_changes(&mut self, db: Option<u16>) -> Vec<(Box<[u8]>, Option<Readers>)> {
+        let Self { databases, tracking, .. } = self;
+        let databases = match db {
+            Some(db) => &mut databases[usize::from(db)..=usize::from(db)],
+            None => &mut databases[..],
+        };
+        let changed = databases.iter_mut().flatten().flat_map(|keyspace| keyspace.take_changes());
+        let mut readers = |key: &[u8]| tracking.as_mut().and_then(|tracking| tracking.take(key));
+        changed.map(|key| (readers(&key), key)).map(|(readers, key)| (key, readers)).collect()
+    }
+
+    /// Forgets up to `count` arbitrary keys that were read: those who read them are to be told, as if they had changed.
+    pub fn take_readers(&mut self, count: usize) -> Vec<(Box<[u8]>, Readers)> {
+        self.tracking.as_mut().map(|tracking| tracking.take_some(count)).unwrap_or_default()
+    }
+
+    /// Forgets who has read what; whoever calls it tells them all.
+    pub fn forget_readers(&mut self) {
+        self.tracking = None;
+    }
+
+    /// Keys that somebody has read, and how many readers they have.
+    #[inline]
+    pub fn tracking_counts(&self) -> (u64, u64) {
+        self.tracking.as_ref().map_or((0, 0), |tracking| tracking.counts())
     }
 
     /// The removals that the journal does not know yet, as its records.

@@ -207,6 +207,12 @@ impl<'a> Exec<'a> {
         std::mem::take(&mut self.events)
     }
 
+    /// Databases were emptied or exchanged, in all shards: whoever tracks keys is told that all have changed.
+    pub fn flushed(&mut self) {
+        self.events.flushed = true;
+        self.held.each(ShardData::forget_readers);
+    }
+
     /// The identifiers of the shards that were entered, ascending.
     pub fn shards(&self) -> Vec<ShardId> {
         self.held.ids()

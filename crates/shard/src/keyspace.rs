@@ -349,6 +349,16 @@ impl Keyspace {
         self.watches.add(key, dirty);
     }
 
+    /// From now on keys that change are noted, until [`Self::take_changes`], or no longer.
+    pub(crate) fn note_changes(&mut self, wanted: bool) {
+        self.watches.note_changes(wanted);
+    }
+
+    /// The keys that have changed since changes were last taken, in their order; some may come twice.
+    pub(crate) fn take_changes(&mut self) -> Vec<Box<[u8]>> {
+        if self.watches.has_changes() { self.watches.take_changes() } else { Vec::new() }
+    }
+
     /// From now on keys that come are noted, until [`Self::take_created`].
     pub fn note_created(&mut self) {
         self.watches.note_created();

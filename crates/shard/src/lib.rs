@@ -22,6 +22,7 @@ pub mod plan;
 pub mod settings;
 mod settle;
 mod sync;
+pub mod tracking;
 pub mod waiter;
 
 /// The number of a shard.

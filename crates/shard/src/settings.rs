@@ -17,6 +17,8 @@ pub struct Settings {
     pub lazyfree_user_flush: bool,
     /// `notify-keyspace-events`: the events that are told; none while nobody could hear them.
     pub notify: Class,
+    /// `tracking-table-max-keys`: keys with readers, in all shards; 0 is no limit.
+    pub tracking_keys_max: u64,
     /// Of the data types.
     pub limits: Limits,
 }
@@ -30,6 +32,7 @@ impl Default for Settings {
             lfu_decay_time: 1,
             lazyfree_user_flush: true,
             notify: Class::NONE,
+            tracking_keys_max: 1_000_000,
             limits: Limits::default(),
         }
     }

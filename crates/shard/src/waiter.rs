@@ -17,6 +17,8 @@ pub struct Waiter {
     pub db: u16,
     pub proto: Proto,
     pub touch: bool,
+    /// Its client tracks what it reads: the number of the command.
+    pub tracked: Option<u32>,
     pub blocking: &'static Blocking,
     pub words: OwnedArgs,
     /// The places of its keys among the words, each key once.

@@ -8,6 +8,7 @@ mod limits;
 mod messages;
 mod protocol;
 mod start;
+mod tracking;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,6 +101,7 @@ const STARTS: &[Start] = &[
     ("blocking: streams and their groups", blocking::streams),
     ("blocking: 10,000 clients wait", blocking::ten_thousand),
     ("blocking: every element is popped once (seeded)", blocking::storm),
+    ("tracking: nothing cached is older than what was told (seeded)", tracking::storm),
 ];
 
 /// Runs the command.

@@ -87,6 +87,7 @@ pub(super) fn xclaim(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     let (name, consumer) = (&args[2], &args[3]);
     let missing = || no_group(key.bytes, name);
     let mut records = Records::new(cx);
+    cx.view(key, Type::Stream)?;
     let mut slot = cx.slot(key, Type::Stream)?.ok_or_else(missing)?;
     let mut stream = StreamMut::new(&mut slot);
     let mut group = stream.group_mut(name).ok_or_else(missing)?;
@@ -154,6 +155,9 @@ pub(super) fn xautoclaim(
     const IDLE_INVALID: CommandError =
         CommandError::fixed("ERR Invalid min-idle-time argument for XAUTOCLAIM");
     const COUNT_INVALID: CommandError = CommandError::fixed("ERR COUNT must be > 0");
+    // Looked up first, so that a miss is counted whatever else is wrong.
+    let key = cx.key(args, 1);
+    cx.read(key);
     let min_idle_ms = parse_i64(&args[4]).ok_or(IDLE_INVALID)?.max(0);
     let (start, _) = ids::interval(&args[5], b"+")?;
     let (mut count, mut just_id) = (100, false);
@@ -168,7 +172,7 @@ pub(super) fn xautoclaim(
         count =
             u64::try_from(value).ok().filter(|_| (1..=COUNT_MAX).contains(&value)).ok_or(COUNT_INVALID)?;
     }
-    let (key, now_ms) = (cx.key(args, 1), cx.now_ms as i64);
+    let now_ms = cx.now_ms as i64;
     let (name, consumer) = (&args[2], &args[3]);
     let missing = || no_group(key.bytes, name);
     let mut records = Records::new(cx);

@@ -214,6 +214,7 @@ impl Reading<'_> {
 /// `XACK key group id [id ...]`
 pub(super) fn xack(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     let mut acknowledged = 0;
+    cx.view(cx.key(args, 1), Type::Stream)?;
     if let Some(mut slot) = cx.slot(cx.key(args, 1), Type::Stream)?
         && let Some(mut group) = StreamMut::new(&mut slot).group_mut(&args[2])
     {

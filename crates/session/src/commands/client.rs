@@ -6,6 +6,7 @@ use command::{Categories, Command, CommandError, Flags, Group, Spec};
 use resp::{Args, Reply};
 use stdx::num::parse_i64;
 
+use super::tracking;
 use crate::broadcast::answers_as;
 use crate::client::ReplyMode;
 use crate::filter::Filter;
@@ -65,9 +66,26 @@ pub const ROWS: &[Command<SessionRun>] = &[Command {
 }];
 
 const SUBCOMMANDS: &[Command<SessionRun>] = &[
+    row(
+        "CACHING",
+        "Says whether the keys of the next command are tracked.",
+        "6.0.0",
+        3,
+        BUSY,
+        "mode(YES=yes!|NO=no!)",
+        tracking::caching,
+    ),
     row("CAPA", "Tells what the client is capable of.", "8.0.0", -3, BUSY, "capability:string*", capa),
     row("GETNAME", "Gives the connection's name.", "2.6.9", 2, BUSY, "", getname),
-    row("GETREDIR", "Gives the client that invalidations are redirected to.", "6.0.0", 2, BUSY, "", getredir),
+    row(
+        "GETREDIR",
+        "Gives the client that invalidations are redirected to.",
+        "6.0.0",
+        2,
+        BUSY,
+        "",
+        tracking::getredir,
+    ),
     row("HELP", "Shows the subcommands.", "5.0.0", 2, Flags::LOADING.with(Flags::STALE), "", help),
     row("ID", "Gives the connection's number.", "5.0.0", 2, BUSY, "", id),
     row(
@@ -130,7 +148,24 @@ const SUBCOMMANDS: &[Command<SessionRun>] = &[
     .tips(EVERYWHERE),
     row("SETNAME", "Names the connection.", "2.6.9", 3, BUSY, "connection-name:string", setname)
         .tips(EVERYWHERE),
-    row("TRACKINGINFO", "Describes the connection's tracking of keys.", "6.2.0", 2, QUIET, "", trackinginfo),
+    row(
+        "TRACKING",
+        "Tells the connection when keys change that it has read, or that have a prefix.",
+        "6.0.0",
+        -3,
+        QUIET,
+        "status(ON=on!|OFF=off!) [REDIRECT=client-id:integer] [PREFIX=prefix:string+] [BCAST=bcast!] [OPTIN=optin!] [OPTOUT=optout!] [NOLOOP=noloop!]",
+        tracking::tracking,
+    ),
+    row(
+        "TRACKINGINFO",
+        "Describes the connection's tracking of keys.",
+        "6.2.0",
+        2,
+        QUIET,
+        "",
+        tracking::trackinginfo,
+    ),
     row(
         "UNBLOCK",
         "Ends the waiting of a client that is blocked.",
@@ -149,6 +184,7 @@ const LIST_SYNTAX: &str = "[TYPE=client-type(NORMAL=normal!|MASTER=master!|REPLI
 
 const HELP: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING YES|NO -- whether the keys of the next command, or transaction, are tracked (OPTIN, OPTOUT).",
     "CAPA <capability> [...] -- tell what the client is capable of: REDIRECT.",
     "GETNAME -- the name of this connection.",
     "GETREDIR -- the client that invalidations are redirected to.",
@@ -164,6 +200,7 @@ const HELP: &[&str] = &[
     "REPLY ON|OFF|SKIP -- switch this connection's replies.",
     "SETINFO LIB-NAME|LIB-VER <text> -- tell the name or version of the client's library.",
     "SETNAME <name> -- name this connection.",
+    "TRACKING ON|OFF [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP] -- tell this connection of changed keys.",
     "TRACKINGINFO -- describe this connection's tracking of keys.",
     "UNBLOCK <id> [TIMEOUT|ERROR] -- end the waiting of a blocked client.",
     "UNPAUSE -- end PAUSE.",
@@ -201,24 +238,6 @@ fn getname(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, 
     } else {
         reply.bulk(&cx.client.name)
     }
-    Ok(Flow::Done)
-}
-
-fn getredir(_cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    // -1: the client does not track.
-    reply.int(-1);
-    Ok(Flow::Done)
-}
-
-fn trackinginfo(_cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.int(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
     Ok(Flow::Done)
 }
 

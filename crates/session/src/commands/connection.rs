@@ -184,6 +184,7 @@ fn reset(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Co
     cx.client.authenticated = cx.worker.config.requirepass.is_empty();
     crate::monitor::end(cx);
     cx.worker.unsubscribe_all(cx.client, ConnId::from_bits(cx.ticket.connection));
+    cx.worker.untrack(cx.client, ConnId::from_bits(cx.ticket.connection));
     reply.simple("RESET");
     Ok(Flow::Done)
 }

@@ -286,7 +286,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::int("tls-session-cache-size", "20480", 0, I32_MAX).tuning(),
     Setting::int("tls-session-cache-timeout", "300", 0, I32_MAX).tuning(),
     Setting::flag("tls-session-caching", "yes").tuning(),
-    Setting::int("tracking-table-max-keys", "1000000", 0, I64_MAX).tuning(),
+    Setting::int("tracking-table-max-keys", "1000000", 0, I64_MAX),
     Setting::text("unixsocket", "").fixed(),
     Setting::text("unixsocketgroup", "").fixed(),
     Setting::own("unixsocketperm", "0", own::octal_mode).fixed(),

@@ -140,6 +140,7 @@ pub struct Fields {
     pub threads: Option<NonZeroU32>,
     /// Seconds without a command after which a client is closed; 0 is never.
     pub timeout: u32,
+    pub tracking_table_max_keys: u64,
     /// Empty: none.
     pub unixsocket: PathBuf,
     pub unixsocketgroup: String,
@@ -269,6 +270,7 @@ impl Fields {
             tcp_keepalive: of.number("tcp-keepalive"),
             threads: NonZeroU32::new(of.number("threads")),
             timeout: of.number("timeout"),
+            tracking_table_max_keys: of.number("tracking-table-max-keys"),
             unixsocket: of.path("unixsocket"),
             unixsocketgroup: of.string("unixsocketgroup"),
             unixsocketperm: u32::from_str_radix(&of.string("unixsocketperm"), 8)

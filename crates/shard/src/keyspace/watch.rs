@@ -1,4 +1,5 @@
-//! Who watches which key (WATCH), and notes of keys that have come, for those who are told later (the event `new`). Not who may run: a transaction only asks whether one of its keys has changed since.
+//! Who watches which key (WATCH), and notes of what happens to keys for those who are told later: keys that changed (client tracking), keys
+//! that have come (the event `new`). Not who may run: a transaction only asks whether one of its keys has changed since.
 //!
 //! A watcher is a flag that is shared with its connection. When a key changes, the flags of all its watchers are raised and the key is
 //! forgotten: a raised flag stays raised until its connection makes a new one.
@@ -17,13 +18,15 @@ pub(super) struct Watches(Option<Box<Table>>);
 #[derive(Default)]
 struct Table {
     watchers: HashMap<Box<[u8]>, Vec<Dirty>>,
+    /// Keys that changed, if they are noted.
+    changed: Option<Vec<Box<[u8]>>>,
     /// Keys that have come, if they are noted.
     created: Option<Vec<Box<[u8]>>>,
 }
 
 impl Table {
     fn is_empty(&self) -> bool {
-        self.watchers.is_empty() && self.created.is_none()
+        self.watchers.is_empty() && self.changed.is_none() && self.created.is_none()
     }
 }
 
@@ -56,6 +59,11 @@ impl Watches {
     #[inline(never)]
     fn raise(&mut self, key: &[u8]) {
         let Some(table) = &mut self.0 else { return };
+        if let Some(changed) = &mut table.changed
+            && changed.last().is_none_or(|last| **last != *key)
+        {
+            changed.push(key.into());
+        }
         table.watchers.remove(key).into_iter().flatten().for_each(raise);
         self.drop_if_empty();
     }
@@ -72,6 +80,28 @@ impl Watches {
     /// Watched keys.
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |table| table.watchers.len())
+    }
+
+    /// From now on keys that change are noted, or no longer.
+    pub(super) fn note_changes(&mut self, wanted: bool) {
+        if wanted {
+            self.0.get_or_insert_default().changed.get_or_insert_default();
+        } else if let Some(table) = &mut self.0 {
+            table.changed = None;
+            self.drop_if_empty();
+        }
+    }
+
+    /// Whether a change was noted.
+    #[inline]
+    pub(super) fn has_changes(&self) -> bool {
+        self.0.as_ref().is_some_and(|table| table.changed.as_ref().is_some_and(|keys| !keys.is_empty()))
+    }
+
+    /// Takes the changes that were noted, in their order.
+    pub(super) fn take_changes(&mut self) -> Vec<Box<[u8]>> {
+        let noted = self.0.as_mut().and_then(|table| table.changed.as_mut());
+        noted.map(std::mem::take).unwrap_or_default()
     }
 
     /// From now on keys that come are noted.
