@@ -115,16 +115,14 @@ pub(crate) fn add_all<'m>(
     zset::adapt_form(&mut slot, &limits, scored.len() as u64, longest as u64);
     if let Some(new) = zset::add_all_to_empty(&mut slot, &limits, scored.clone(), when) {
         counts.new = new as u64;
-        drop(slot);
-        cx.changed(key);
-        return Ok(counts);
-    }
-    for (member, score) in scored {
-        match zset::add(&mut slot, &limits, member, score, when) {
-            Ok(Added::New(_)) => counts.new += 1,
-            Ok(Added::Changed(_)) => counts.changed += 1,
-            Ok(Added::Same(_) | Added::Refused) => {}
-            Err(NotANumber) => panic!("a score that is set is a number"),
+    } else {
+        for (member, score) in scored {
+            match zset::add(&mut slot, &limits, member, score, when) {
+                Ok(Added::New(_)) => counts.new += 1,
+                Ok(Added::Changed(_)) => counts.changed += 1,
+                Ok(Added::Same(_) | Added::Refused) => {}
+                Err(NotANumber) => panic!("a score that is set is a number"),
+            }
         }
     }
     drop(slot);
