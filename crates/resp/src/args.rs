@@ -37,7 +37,7 @@ pub struct Args<'a> {
 impl<'a> Args<'a> {
     /// `spans` must have been made for `buffer`.
     #[inline]
-    pub fn new(buffer: &'a [u8], spans: &'a [Span]) -> Args<'a> {
+    pub const fn new(buffer: &'a [u8], spans: &'a [Span]) -> Args<'a> {
         Args { buffer, spans }
     }
 

@@ -20,6 +20,7 @@ use stdx::rng::Rng;
 
 use crate::outbound::Caching;
 use crate::published::counts;
+use crate::script::{Log, Program, Script, leave_script, run_script};
 use crate::task::{
     Home, Outcome, Queued, Stamped, Surroundings, Task, Ticket, Watched, Work, publish_shard, record, stamped,
 };
@@ -77,6 +78,7 @@ pub struct Engine {
     pub journal: Vec<Stamped>,
     home: Home,
     ids: Vec<ShardId>,
+    script_log: Log,
     /// Waiting commands to be tried again with all their shards.
     deferred: VecDeque<Arc<Waiter>>,
 }
@@ -99,6 +101,7 @@ impl Engine {
             journal: Vec::new(),
             home,
             ids: Vec::new(),
+            script_log: Log::default(),
             deferred: VecDeque::new(),
         }
     }
@@ -209,6 +212,70 @@ impl Engine {
                 self.post(call, work, ids, reply)
             }
         }
+    }
+
+    /// Runs a script whose declared keys are in these shards (ascending, each once), beginning in database `db`; or posts what `own` makes of
+    /// it, which can travel.
+    pub fn run_script<P: Program>(
+        &mut self,
+        ticket: (u64, u16),
+        mut program: P,
+        own: impl FnOnce(P) -> Box<dyn Program + Send>,
+        ids: &[ShardId],
+        reply: &mut Reply,
+    ) -> Ran {
+        let (connection, db) = ticket;
+        let by = Ticket { thread: self.thread, connection };
+        let Self { shards, duty, surroundings, rng, counters, home, script_log, .. } = self;
+        let entered = shards.with_several(ids, duty, |entered| {
+            let published = &surroundings.published;
+            let keys_published = |db| published.keys(db);
+            let held = Held::Several(entered.reborrow());
+            let mut cx = surroundings.exec(db, rng, counters, &keys_published, held);
+            script_log.clear();
+            let outcome = run_script(surroundings, &mut cx, &mut program, script_log, (reply, by));
+            let server = Server { surroundings, rng, counters, home, served: Served::default() };
+            (outcome, leave_script(server, entered, script_log))
+        });
+        let every: Vec<ShardId>;
+        let ids = match entered {
+            Ok((outcome, (stamped, served))) => {
+                let Served { mut records, deferred, .. } = served.unwrap_or_default();
+                if let Some(mut stamped) = stamped {
+                    stamped.records.append(&mut records);
+                    if !stamped.records.is_empty() {
+                        self.journal.push(stamped);
+                    }
+                }
+                if !deferred.is_empty() {
+                    self.deferred.extend(deferred);
+                    self.retry_deferred();
+                }
+                if outcome != Outcome::Again {
+                    return Ran::Done;
+                }
+                every = self.every_shard().collect();
+                &every
+            }
+            Err(Busy) => ids,
+        };
+        let task = self.task(connection, Work::Script(Script { program: own(program), db }), reply);
+        match self.submit(task, ids) {
+            Sent::Posted => Ran::Posted,
+            Sent::Back(mut task) => {
+                reply.append(&mut task.reply);
+                self.absorb(&mut task);
+                Ran::Done
+            }
+        }
+    }
+
+    /// The shards of the keys that `args` name by these specifications, ascending.
+    pub fn shards_of_words(&self, keys: &[KeySpec], args: Args<'_>) -> Vec<ShardId> {
+        let mut ids = Vec::new();
+        // A word that makes no sense as a count of keys: the command itself answers with its error.
+        let _ = collect_shards(&mut ids, keys, args, &self.surroundings);
+        ids
     }
 
     /// A command that waits if there is nothing for it.
@@ -323,7 +390,7 @@ impl Engine {
     /// it comes back through the mailbox, so that the thread's other connections have their turn.
     pub fn submit(&mut self, mut task: Box<Task>, ids: &[ShardId]) -> Sent {
         let mut ids = ids;
-        let mut next;
+        let mut next: Vec<ShardId>;
         let mut steps = 0;
         loop {
             steps += 1;
@@ -336,7 +403,8 @@ impl Engine {
                 Submitted::Done(back) => task = back,
             }
             match &task.work {
-                Work::Walk(_, _, walk) if task.outcome == Outcome::Again => next = [walk.shard],
+                Work::Walk(_, _, walk) if task.outcome == Outcome::Again => next = vec![walk.shard],
+                Work::Script(_) if task.outcome == Outcome::Again => next = self.every_shard().collect(),
                 _ => return Sent::Back(task),
             }
             ids = &next;
@@ -395,12 +463,16 @@ impl Engine {
         self.retry_deferred();
     }
 
-    /// Goes on with a walk that came back from a busy shard.
+    /// Goes on with a walk or a script that came back from a busy shard.
     pub fn resume(&mut self, task: Box<Task>) -> Sent {
         match &task.work {
             Work::Walk(_, _, walk) if task.outcome == Outcome::Again => {
                 let next = [walk.shard];
                 self.submit(task, &next)
+            }
+            Work::Script(_) if task.outcome == Outcome::Again => {
+                let every: Vec<ShardId> = self.every_shard().collect();
+                self.submit(task, &every)
             }
             _ => Sent::Back(task),
         }
@@ -414,7 +486,8 @@ impl Engine {
         watched: Option<&Watched>,
     ) -> Vec<ShardId> {
         let every = |queued: &Queued| {
-            matches!(queued.plan.for_words(queued.args.as_args()), Plan::Every(_) | Plan::Walk { .. })
+            queued.program.is_some()
+                || matches!(queued.plan.for_words(queued.args.as_args()), Plan::Every(_) | Plan::Walk { .. })
         };
         if commands.iter().any(every) {
             return self.every_shard().collect();
@@ -442,7 +515,13 @@ impl Engine {
     }
 
     fn queued(&self, call: Call<'_>) -> Queued {
-        Queued { plan: *call.plan, args: OwnedArgs::from(call.args), db: call.db, caching: call.caching }
+        Queued {
+            plan: *call.plan,
+            args: OwnedArgs::from(call.args),
+            db: call.db,
+            caching: call.caching,
+            program: None,
+        }
     }
 
     /// After a command has run: its error replaces what it wrote, its effect goes to the journal if one listens.

@@ -132,7 +132,7 @@ impl Surroundings {
     }
 
     #[inline(never)]
-    fn remember(&self, cx: &mut Exec<'_>, args: Args<'_>, caching: Caching, by: Ticket) {
+    pub(crate) fn remember(&self, cx: &mut Exec<'_>, args: Args<'_>, caching: Caching, by: Ticket) {
         let reader = Reader { connection: by.connection, thread: by.thread, command: caching.command };
         if let Some((at, hash, shard)) = cx.hint {
             return self.remember_key(cx, Key { bytes: &args[at], hash, shard }, reader);

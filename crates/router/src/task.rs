@@ -6,20 +6,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{CommandError, Effect, KeySpec, Record};
+use command::{Effect, KeySpec, Record};
 use resp::{Args, Mark, OwnedArgs, Reply};
 use shard::ShardId;
 use shard::data::{Counters, Hints, ShardData};
 use shard::exec::{Exec, Held, Layout};
 use shard::latch::{Entered, Visit};
 use shard::notify::Events;
-use shard::plan::{Attempted, Blocking, Plan, Run, Step, Walk, WalkStart, WalkStep};
+use shard::plan::{Blocking, Plan, Run, Step, Walk, WalkStep};
 use shard::settings::Settings;
 use shard::waiter::Waiter;
 use stdx::rng::Rng;
 
 use crate::outbound::{Caching, Outbound};
 use crate::published::{Published, counts};
+use crate::script::{Log, Program, Script, run_plan, run_script};
 use crate::waiting::{self, Blocked, Candidate, Served, Server};
 
 /// Hands a finished task to the thread of its ticket.
@@ -64,6 +65,8 @@ pub struct Queued {
     pub db: u16,
     /// Its client tracks what it reads.
     pub caching: Option<Caching>,
+    /// What runs instead of the plan, if the command is a script. All shards are entered for it.
+    pub program: Option<Box<dyn Program + Send>>,
 }
 
 /// The keys that a client watches, and whether any of them has changed since.
@@ -108,6 +111,8 @@ pub enum Work {
         waiter: Arc<Waiter>,
         elsewhere: bool,
     },
+    /// A script; [`Outcome::Again`] if it wants all shards.
+    Script(Script),
     /// A waiting command is tried again with all its shards; no connection waits for this task itself.
     Retry(Arc<Waiter>),
     /// A command that waited leaves its queues; nobody waits for it.
@@ -121,7 +126,7 @@ pub enum Outcome {
     Done,
     /// The reply holds an error.
     Failed,
-    /// A walk that goes on with another step.
+    /// A walk that goes on with another step, or a script that was undone and wants all shards.
     Again,
     /// EXEC found a watched key changed.
     Aborted,
@@ -157,6 +162,9 @@ pub struct Task {
 
 impl Visit<ShardData> for Task {
     fn execute(&mut self, entered: &mut Entered<'_, ShardData>) {
+        if matches!(self.work, Work::Script(_)) {
+            return self.run_script(entered);
+        }
         self.outcome = match &mut self.work {
             Work::Transaction(..) => self.run_transaction(entered),
             Work::Watch { .. } => self.run_watch(entered),
@@ -286,7 +294,6 @@ impl Task {
     fn run_transaction(&mut self, entered: &mut Entered<'_, ShardData>) -> Outcome {
         let Work::Transaction(commands, watched) = &mut self.work else { return self.outcome };
         let published = Arc::clone(&self.surroundings.published);
-        let keys_in = |shard, db| published.keys_in(shard, db);
         let keys_published = |db| published.keys(db);
         if let Some(watched) = watched {
             let (layout, now_ms) = (&self.surroundings.layout, self.surroundings.now_ms);
@@ -304,7 +311,7 @@ impl Task {
             Held::Several(entered.reborrow()),
         );
         let mut started = (self.surroundings.ticks)();
-        for queued in commands.iter() {
+        for queued in commands.iter_mut() {
             cx.db = queued.db;
             let mark = self.reply.mark();
             let args = queued.args.as_args();
@@ -314,7 +321,17 @@ impl Task {
                     publish_shard(&published, id, cx.shard(id));
                 }
             }
-            match run_queued(&mut cx, queued, &keys_in, &mut self.reply) {
+            if let Some(program) = &mut queued.program {
+                let mut log = Log::default();
+                let to = (&mut self.reply, self.ticket);
+                run_script(&self.surroundings, &mut cx, &mut **program, &mut log, to);
+                self.stamped.records.append(&mut log.records);
+                let now = (self.surroundings.ticks)();
+                self.ends.push(End { mark: self.reply.mark(), ticks: now.wrapping_sub(started) });
+                started = now;
+                continue;
+            }
+            match run_plan(&mut cx, &queued.plan, args, &published, &mut self.reply) {
                 Ok(effect) => record(&mut self.stamped.records, &self.surroundings, queued.db, args, effect),
                 Err(error) => {
                     self.reply.truncate_to(mark);
@@ -357,36 +374,6 @@ fn unwatch(layout: &Layout, watched: &Watched, entered: &mut Entered<'_, ShardDa
 enum Mode<'w> {
     Run(Run),
     Step(WalkStep, &'w mut Walk),
-}
-
-/// Runs one command of a transaction, all of whose shards are held.
-fn run_queued(
-    cx: &mut Exec<'_>,
-    queued: &Queued,
-    keys_in: &dyn Fn(ShardId, u16) -> u64,
-    reply: &mut Reply,
-) -> Result<Effect, CommandError> {
-    let args = queued.args.as_args();
-    match queued.plan {
-        Plan::Keys(run) | Plan::Every(run) | Plan::KeysOrEvery { run, .. } | Plan::Nowhere(run) => {
-            run(cx, args, reply)
-        }
-        Plan::Blocking(blocking) => match (blocking.attempt)(cx, args, reply)? {
-            Attempted::Done(effect) => Ok(effect),
-            Attempted::Wait(wait) => {
-                (blocking.null)(reply);
-                Ok(wait.effect)
-            }
-        },
-        Plan::Walk { start, step } => {
-            let (db, shards) = (cx.db, cx.layout.mask + 1);
-            let mut walk =
-                start(&mut WalkStart { shards, keys_of: &|shard| keys_in(shard, db), rng: cx.rng }, args)?;
-            while step(cx, args, &mut walk, reply)? == Step::Again {}
-            Ok(Effect::None)
-        }
-        Plan::Container => panic!("a container of subcommands was queued"),
-    }
 }
 
 /// Whether a key that the transaction watches was changed, or has expired, since it was watched. Its shards are all held.
@@ -468,13 +455,14 @@ pub(crate) fn stamped<'s>(shards: impl Iterator<Item = &'s mut ShardData>, now_m
 }
 
 /// Publishes the number of keys of every database of the entered shards.
-fn publish_all(published: &Published, entered: &mut Entered<'_, ShardData>) {
+pub(crate) fn publish_all(published: &Published, entered: &mut Entered<'_, ShardData>) {
     entered.iter_mut().for_each(|(id, data)| publish_shard(published, id, data));
 }
 
 /// Publishes the number of keys of every database of a shard.
 pub(crate) fn publish_shard(published: &Published, shard: ShardId, data: &mut ShardData) {
-    for db in 0..published.databases() {
-        published.set(shard, db, counts(data.existing(db)));
+    // A database that was never used has published nothing yet.
+    for (db, keyspace) in data.in_use() {
+        published.set(shard, db, counts(Some(keyspace)));
     }
 }

@@ -229,7 +229,7 @@ impl<'w> Player<'w> {
             .iter()
             .map(|(key, number)| {
                 let args = OwnedArgs::from_words(["PUSH", key, &number.to_string()]);
-                Queued { plan: PUSH, args, db: 0, caching: None }
+                Queued { plan: PUSH, args, db: 0, caching: None, program: None }
             })
             .collect();
         let ids = self.engine.shards_of(&vec![FIRST; queued.len()], &queued, None);

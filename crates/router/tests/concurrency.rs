@@ -72,6 +72,7 @@ impl<'w> Player<'w> {
                 args: OwnedArgs::from_words(*words),
                 db: 0,
                 caching: None,
+                program: None,
             })
             .collect();
         let ids = self.engine.shards_of(&keys, &queued, watched.as_ref());

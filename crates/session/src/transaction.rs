@@ -175,7 +175,7 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
         match &entry.run {
             Run::Data(plan) => {
                 let caching = cx.client.caching(entry.spec.flags, entry.spec.keys);
-                data.push(Queued { plan: *plan, args: command.args.clone(), db, caching });
+                data.push(Queued { plan: *plan, args: command.args.clone(), db, caching, program: None });
                 keys.push(entry.spec.keys);
             }
             Run::Session(_) if entry.spec.name == "SELECT" => {

@@ -82,6 +82,11 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether the value is a large collection, which is costly to copy.
+    pub fn is_large(self) -> bool {
+        self.0.kind() == Kind::Large
+    }
+
     /// Bytes of memory that the entry takes, without its share of the index.
     pub fn size(self) -> usize {
         self.0.size().next_multiple_of(memory::GRANULE_BYTES)

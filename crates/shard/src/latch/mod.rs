@@ -17,6 +17,8 @@
 //! - A visit over several shards enters them in ascending order. Where one is taken it *travels*: it is posted there together with the
 //!   shards it holds, and whoever comes to it carries on. A parcel waits only in a shard above all those that it holds, so that no circle of
 //!   parcels can wait for one another.
+//! - A visit may enter further shards while it is executed ([`Entered::enter`]), in any order, because that does not wait: a shard that
+//!   is taken it does not get. They are left with the others.
 //! - Leaving executes at most [`Pace::visits_max`] posts and for at most [`Pace::ticks_max`]. If more are left, the shard stays held and
 //!   goes onto the [`Duty`] of the thread, which goes on with [`Shards::resume`] and must not sleep before its duty is done. Hence a
 //!   held shard is executed by a running thread, or on the duty of one that is awake, or belongs to a parcel in such a shard: it never
@@ -211,11 +213,12 @@ impl<D> Shards<D> {
             }
         }
         let inside = Inside;
-        // SAFETY: all of them were entered, `check` saw them ascend, and they are left further down.
-        let mut entered = unsafe { Entered::new(&self.shards, ids) };
+        let mut more = Vec::new();
+        // SAFETY: all of them were entered, `check` saw them ascend, and they are left further down, with those in `more`.
+        let mut entered = unsafe { Entered::new(&self.shards, ids, &mut more) };
         let result = f(&mut entered);
         inside.over();
-        self.leave(ids, duty);
+        self.leave_with(ids, &more, duty);
         Ok(result)
     }
 
@@ -236,14 +239,14 @@ impl<D> Shards<D> {
                 duty.counts.posted += 1;
                 if let Some(parcel) = self.travel(Box::new(parcel)) {
                     // They have become free meanwhile. The visit is delivered all the same: its type is no longer known.
-                    let route = self.finish(parcel);
-                    self.leave(route.ids(), duty);
+                    let (route, more) = self.finish(parcel);
+                    self.leave_with(route.ids(), &more, duty);
                 }
                 return Submitted::Posted;
             }
         }
-        self.execute(&mut *visit, ids);
-        self.leave(ids, duty);
+        let more = self.execute(&mut *visit, ids);
+        self.leave_with(ids, &more, duty);
         Submitted::Done(visit)
     }
 
@@ -268,12 +271,15 @@ impl<D> Shards<D> {
         assert!(ids.last().is_none_or(|&last| usize::from(last) < self.shards.len()), "no such shard");
     }
 
-    fn execute(&self, visit: &mut dyn Visit<D>, ids: &[ShardId]) {
+    /// Gives the shards that the visit has entered beside `ids`; to be left with them.
+    fn execute(&self, visit: &mut dyn Visit<D>, ids: &[ShardId]) -> Vec<ShardId> {
         let inside = Inside;
-        // SAFETY: the callers hold all of `ids`, which `check` saw ascend, and leave them later.
-        let mut entered = unsafe { Entered::new(&self.shards, ids) };
+        let mut more = Vec::new();
+        // SAFETY: the callers hold all of `ids`, which `check` saw ascend, and leave them later, with those in `more`.
+        let mut entered = unsafe { Entered::new(&self.shards, ids, &mut more) };
         visit.execute(&mut entered);
         inside.over();
+        more
     }
 
     /// Enters the remaining shards of a parcel. `None`: one was taken, and the parcel was posted there with all that it holds.
@@ -294,22 +300,28 @@ impl<D> Shards<D> {
         Some(parcel)
     }
 
-    /// Executes and delivers a parcel that holds all its shards; the caller holds them afterwards.
+    /// Executes and delivers a parcel that holds all its shards; the caller holds them afterwards, and those that its visit has entered.
     #[expect(clippy::boxed_local, reason = "a parcel never leaves its box: others link to its address")]
-    fn finish(&self, parcel: Box<Parcel<D>>) -> Route {
+    fn finish(&self, parcel: Box<Parcel<D>>) -> (Route, Vec<ShardId>) {
         let Parcel { mut visit, route, .. } = *parcel;
-        self.execute(&mut *visit, route.ids());
+        let more = self.execute(&mut *visit, route.ids());
         let inside = Inside;
         visit.deliver();
         inside.over();
-        route
+        (route, more)
     }
 
     /// Leaves shards that this thread holds; executes what was posted to them, for one pace.
     #[inline]
     fn leave(&self, ids: &[ShardId], duty: &mut Duty<D>) {
+        self.leave_with(ids, &[], duty);
+    }
+
+    /// As [`Self::leave`], with shards that a visit has entered itself. All are left before anything is executed.
+    #[inline]
+    fn leave_with(&self, ids: &[ShardId], more: &[ShardId], duty: &mut Duty<D>) {
         let mut owes = false;
-        for &id in ids {
+        for &id in ids.iter().chain(more) {
             owes |= self.leave_or_owe(id, duty);
         }
         if owes {
@@ -398,9 +410,14 @@ impl<D> Shards<D> {
             return false;
         };
         match self.finish(parcel) {
-            Route::One(_) => true,
-            Route::Several(ids) => {
-                for &id in &ids {
+            (Route::One(_), more) => {
+                for id in more {
+                    self.leave_or_owe(id, duty);
+                }
+                true
+            }
+            (Route::Several(ids), more) => {
+                for &id in ids.iter().chain(&more) {
                     self.leave_or_owe(id, duty);
                 }
                 false

@@ -190,7 +190,10 @@ impl<D> Queue<D> {
 /// The shards that were entered for one visit; all of them belong to it until it ends.
 pub struct Entered<'a, D> {
     shards: &'a [Shard<D>],
+    /// Those that were entered for it before it began, ascending.
     ids: &'a [ShardId],
+    /// Those that it has entered itself, in that order.
+    more: &'a mut Vec<ShardId>,
 }
 
 /// Up to here a shard is looked for one by one.
@@ -198,9 +201,36 @@ const SCAN_MAX: usize = 8;
 
 impl<'a, D> Entered<'a, D> {
     /// # Safety
-    /// The caller holds the shards `ids`, strictly ascending, for as long as this lives, and gives no other access to their data.
-    pub(super) unsafe fn new(shards: &'a [Shard<D>], ids: &'a [ShardId]) -> Self {
-        Self { shards, ids }
+    /// The caller holds the shards `ids`, strictly ascending, for as long as this lives, and gives no other access to their data; `more` is
+    /// empty, and the caller leaves what it holds afterwards.
+    pub(super) unsafe fn new(shards: &'a [Shard<D>], ids: &'a [ShardId], more: &'a mut Vec<ShardId>) -> Self {
+        Self { shards, ids, more }
+    }
+
+    /// Enters one more shard for this visit if it is free, in whatever order. False: it is taken, and nobody can tell for how long. Since
+    /// this never waits, no circle can come of it; but a visit that needs the shard must then give up, and come again with the shard among
+    /// those that are entered for it.
+    pub fn enter(&mut self, id: ShardId) -> bool {
+        if self.contains(id) {
+            return true;
+        }
+        let free = self.shards[usize::from(id)].word.enter();
+        if free {
+            self.more.push(id);
+        }
+        free
+    }
+
+    /// Enters all other shards for this visit, if they are free. False: one was taken; those entered until then belong to the visit.
+    pub fn enter_all(&mut self) -> bool {
+        let last = ShardId::try_from(self.shards.len() - 1).expect("shards have identifiers");
+        self.holds_all() || (0..=last).all(|id| self.enter(id))
+    }
+
+    /// Whether the visit holds all shards that there are.
+    #[inline]
+    pub fn holds_all(&self) -> bool {
+        self.len() == self.shards.len()
     }
 
     /// The data of an entered shard. Panics if it was not entered: our own bug.
@@ -222,38 +252,42 @@ impl<'a, D> Entered<'a, D> {
     /// Whether a shard was entered.
     #[inline]
     pub fn contains(&self, id: ShardId) -> bool {
-        match self.ids.len() {
-            all if all == self.shards.len() => usize::from(id) < all,
+        let found = match self.ids.len() {
+            all if all == self.shards.len() => return usize::from(id) < all,
             0..=SCAN_MAX => self.ids.contains(&id),
             _ => self.ids.binary_search(&id).is_ok(),
-        }
+        };
+        found || self.more.contains(&id)
     }
 
-    /// The entered shards with their data, ascending.
-    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (ShardId, &mut D)> {
+    /// The entered shards with their data; ascending, then those that the visit has entered itself.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ShardId, &mut D)> {
         let shards = self.shards;
-        // SAFETY: the shards are held for this visit (`new`), `&mut self` excludes other references into them, and no shard comes
-        // twice, because the identifiers ascend strictly.
-        self.ids.iter().map(move |&id| (id, unsafe { &mut *shards[usize::from(id)].data.0.ptr() }))
+        // SAFETY: the shards are held for this visit (`new`, `enter`), `&mut self` excludes other references into them, and no shard comes
+        // twice, because `ids` ascend strictly and `enter` adds none that is there.
+        self.ids
+            .iter()
+            .chain(&*self.more)
+            .map(move |&id| (id, unsafe { &mut *shards[usize::from(id)].data.0.ptr() }))
     }
 
-    /// The entered shards, ascending.
-    pub fn ids(&self) -> impl ExactSizeIterator<Item = ShardId> + use<'_, D> {
-        self.ids.iter().copied()
+    /// The entered shards; ascending, then those that the visit has entered itself.
+    pub fn ids(&self) -> impl Iterator<Item = ShardId> + use<'_, D> {
+        self.ids.iter().chain(&*self.more).copied()
     }
 
     /// Number of entered shards.
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() + self.more.len()
     }
 
     /// Whether no shard was entered: a transaction without keys.
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.len() == 0
     }
 
     /// The same shards for a shorter time.
     pub fn reborrow(&mut self) -> Entered<'_, D> {
-        Entered { shards: self.shards, ids: self.ids }
+        Entered { shards: self.shards, ids: self.ids, more: &mut *self.more }
     }
 }

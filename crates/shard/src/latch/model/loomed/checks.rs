@@ -117,6 +117,57 @@ fn visits_over_the_same_shards() {
     check(3, || run_all(2, 32, &[&[(&[0, 1], false)], &[(&[0, 1], false)], &[(&[1], false)]]));
 }
 
+/// Takes from one shard what it gives to another, which it enters itself; if that is taken it comes again with both.
+struct Move {
+    from: ShardId,
+    to: ShardId,
+    again: bool,
+}
+
+impl Visit<u32> for Move {
+    fn execute(&mut self, entered: &mut Entered<'_, u32>) {
+        *entered.get(self.from) -= 1;
+        self.again = !entered.enter(self.to);
+        let back = if self.again { self.from } else { self.to };
+        *entered.get(back) += 1;
+    }
+
+    fn deliver(self: Box<Self>) {
+        assert!(!self.again, "it came with both shards");
+    }
+}
+
+/// Two visits that enter each other's shard, and a third party that posts.
+#[test]
+fn visits_enter_further_shards_in_any_order() {
+    check(3, || {
+        let world = World::new(2, 32);
+        for id in [0, 1] {
+            world.shards.with_one(id, &mut Duty::new(), |sum| *sum = 5).unwrap();
+        }
+        let run = |world: &World, from: ShardId, to: ShardId| {
+            let mut duty = Duty::new();
+            let done = world.shards.with_several(&[from], &mut duty, |entered| {
+                let mut visit = Move { from, to, again: false };
+                visit.execute(entered);
+                !visit.again
+            });
+            if done != Ok(true) {
+                world.shards.submit(&[0, 1], Box::new(Move { from, to, again: false }), &mut duty);
+            }
+            while !world.shards.resume(&mut duty) {}
+        };
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || run(&world, 1, 0))
+        };
+        run(&world, 0, 1);
+        other.join().unwrap();
+        let mut sum = |id| world.shards.with_one(id, &mut Duty::new(), |sum| *sum).expect("it is free");
+        assert_eq!((sum(0), sum(1)), (5, 5));
+    });
+}
+
 /// Two push, one sleeps unless there is mail; it wakes by the push that finds it asleep.
 #[test]
 fn no_wake_up_is_lost() {
