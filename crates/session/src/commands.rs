@@ -10,6 +10,7 @@ pub mod debug;
 pub mod latency;
 pub mod memory;
 pub mod pubsub;
+pub mod scripting;
 pub mod server;
 mod tracking;
 
@@ -36,6 +37,7 @@ pub const FAMILIES: &[&[Command<SessionRun>]] = &[
     memory::ROWS,
     debug::ROWS,
     pubsub::ROWS,
+    scripting::ROWS,
 ];
 
 /// A row of the server group with the columns that most of its rows have; the others are added by [`Command`]'s own functions.

@@ -129,6 +129,9 @@ impl Worker {
     ) -> Result<(), CommandError> {
         let flags = entry.spec.flags;
         let client = &connection.client;
+        if self.shared.busy.is_busy() && !flags.has(Flags::ALLOW_BUSY) {
+            return Err(self.shared.busy.error());
+        }
         if !client.authenticated && !flags.has(Flags::NO_AUTH) {
             return Err(NOAUTH);
         }
@@ -347,6 +350,10 @@ impl Worker {
                     return self.put_back(connection);
                 }
                 flow
+            }
+            Work::Script(_) => {
+                reply.append(&mut task.reply);
+                Flow::Done
             }
             Work::Blocking { queued, .. } => {
                 reply.append(&mut task.reply);

@@ -25,6 +25,7 @@ pub mod pause;
 mod populate;
 mod pubsub;
 mod room;
+mod scripts;
 pub mod serve;
 pub mod shared;
 pub mod shutdown;

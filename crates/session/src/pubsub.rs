@@ -228,6 +228,17 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// Connections that a message to this channel would reach now.
+    pub fn receivers(&self, kind: Kind, channel: &[u8]) -> u64 {
+        let by_name = self.listeners(kind, channel);
+        if kind != Kind::Channel || self.count(Kind::Pattern) == 0 {
+            return by_name;
+        }
+        by_name + total(&self.fitting(channel).1)
+    }
+}
+
 impl Shared {
     /// Sends a message to everybody who listens; how many they are.
     pub fn publish(&self, kind: Kind, channel: &[u8], payload: &[u8]) -> u64 {

@@ -83,6 +83,8 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         trackers: Default::default(),
         directory: Directory::default(),
         stopping: AtomicBool::new(false),
+        scripts: crate::scripts::Cache::default(),
+        busy: crate::scripts::Busy::default(),
         memory_peak: AtomicU64::new(arena.bytes_used()),
         memory_at_start: arena.bytes_used(),
         rates: Mutex::default(),

@@ -74,6 +74,10 @@ pub struct Shared {
     /// Who tracks keys.
     pub(crate) trackers: Trackers,
     pub stopping: AtomicBool,
+    /// The scripts that clients have sent.
+    pub scripts: crate::scripts::Cache,
+    /// Those that run for too long.
+    pub busy: crate::scripts::Busy,
     /// The most memory in use at any tick so far, in bytes.
     pub memory_peak: AtomicU64,
     /// Memory in use before the first client came.

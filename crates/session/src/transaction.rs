@@ -16,6 +16,7 @@ use router::task::{Outcome, Queued, Task, Watched, WatchedKey, Work};
 use crate::client::{QueuedCommand, Transaction};
 use crate::commandlog::{Cost, wire_bytes};
 use crate::connection::{Connection, Waiting};
+use crate::scripts::is_script;
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 
 const FLAGS: Flags = Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE);
@@ -178,6 +179,10 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
                 data.push(Queued { plan: *plan, args: command.args.clone(), db, caching, program: None });
                 keys.push(entry.spec.keys);
             }
+            Run::Session(_) if is_script(entry) => {
+                data.push(crate::scripts::queued((cx.worker, cx.client), entry, &command.args, db));
+                keys.push(&[]);
+            }
             Run::Session(_) if entry.spec.name == "SELECT" => {
                 db = selected(args, shared.layout.databases).unwrap_or(db)
             }
@@ -258,10 +263,11 @@ impl Cx<'_> {
             remaining.next += 1;
             let mark = reply.mark();
             match &entry.run {
-                Run::Data(_) => {
+                run if matches!(run, Run::Data(_)) || is_script(entry) => {
                     let ticks = remaining.take_reply(reply);
                     self.count(entry, args.as_args(), ticks, mark, reply);
                 }
+                Run::Data(_) => panic!("data commands come first"),
                 Run::Session(run) => {
                     let started = clock::ticks();
                     let step = run(self, args.as_args(), reply).unwrap_or_else(|error| {

@@ -112,6 +112,8 @@ pub struct Worker {
     pub(crate) told: Vec<ConnId>,
     pub(crate) deadlines: Deadlines,
     pub(crate) room: Room,
+    /// The scripts that this thread has met.
+    pub(crate) scripts: crate::scripts::Local,
     pub(crate) listeners: Tokens,
     pub(crate) reply: Reply,
     /// Where the reply of the command that runs now begins.
@@ -151,6 +153,7 @@ impl Worker {
             told: Vec::new(),
             deadlines: Deadlines::default(),
             room: Room::default(),
+            scripts: crate::scripts::Local::default(),
             listeners: Tokens::default(),
             reply: Reply::default(),
             command_mark: Reply::default().mark(),
@@ -214,6 +217,7 @@ impl Worker {
             self.engine.drain_duty();
             self.end_waits();
             crate::background::run(self);
+            crate::scripts::write_lines();
             self.publish_counters();
             self.stats().eventloop_turns.add(1);
             self.stats().eventloop_ticks.add(clock::ticks().wrapping_sub(started));

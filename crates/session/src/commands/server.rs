@@ -168,8 +168,11 @@ fn shutdown(cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow,
         log::warn!("SHUTDOWN SAVE is refused: this version cannot save data. SHUTDOWN NOSAVE stops without");
         return Err(CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
-    log::info!("User requested shutdown...");
     let shared = cx.worker.shared;
+    if !stop.nosave && shared.busy.is_busy() {
+        return Err(shared.busy.error());
+    }
+    log::info!("User requested shutdown...");
     // Whoever comes second waits for the same end.
     shared.stopping.store(true, Ordering::Relaxed);
     Ok(cx.broadcast(crate::shutdown::ask(shared), Box::new(|_, _, _| Flow::Close)))

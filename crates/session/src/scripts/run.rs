@@ -1,0 +1,332 @@
+//! One run of a script, from the client's words to the reply: alone, or between MULTI and EXEC.
+//!
+//! HOT: [`evaluate`] of a script that this thread has met, on free shards.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use ::scripts::{Flags as ScriptFlags, Level, Ran as Ended, Vm};
+use command::{Begin, CommandError, Find, Flags, KeyFlags, KeySpec};
+use reactor::clock;
+use resp::{Args, OwnedArgs, Reply};
+use router::engine::Ran;
+use router::script::{Inside, Program};
+use router::table::Entry;
+use router::task::Queued;
+use shard::ShardId;
+use shard::plan::Plan;
+
+use super::cache::{Mine, digest};
+use super::host::{Host, Scratch};
+use crate::client::Client;
+use crate::connection::Waiting;
+use crate::shared::Shared;
+use crate::worker::{Cx, Flow, SessionRun, Worker};
+
+const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script.");
+const NEEDS_READ_ONLY: CommandError =
+    CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
+const NO_MEMORY: CommandError = CommandError::fixed(
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+);
+
+/// The keys that a script declares: word 2 says how many follow it.
+pub(crate) const KEYS: &[KeySpec] = &[KeySpec {
+    begin: Begin::Index(2),
+    find: Find::Count { count_at: 0, first: 1, step: 1 },
+    flags: KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE),
+    notes: "",
+}];
+
+/// The first word after the number of keys.
+const FIRST_KEY: usize = 3;
+
+/// What is known of a run besides its script and its words.
+#[derive(Clone)]
+pub(super) struct Facts {
+    /// EVAL_RO and the like.
+    pub read_only: bool,
+    /// There was no room for a write when it began.
+    pub out_of_memory: bool,
+    pub is_function: bool,
+    /// `busy-reply-threshold` in ticks.
+    pub slow_ticks: u64,
+    /// The client tracks what it reads; the number of its command.
+    pub tracked: Option<u32>,
+    keys: usize,
+}
+
+/// A virtual machine with what a run needs beside it.
+#[derive(Default)]
+struct Machine {
+    vm: Vm,
+    scratch: Scratch,
+}
+
+thread_local! {
+    /// The thread's virtual machine; none while a script runs, and before the first one.
+    static MACHINE: RefCell<Option<Box<Machine>>> = const { RefCell::new(None) };
+    /// What scripts have to say to the log, until no shard is held.
+    static LINES: RefCell<Vec<(Level, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lines of scripts that wait to be written to the log; what is more is dropped.
+const LINES_MAX: usize = 10_000;
+
+fn with_machine<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    let mut machine = MACHINE.take().unwrap_or_default();
+    let result = f(&mut machine);
+    machine.scratch.trim();
+    MACHINE.set(Some(machine));
+    result
+}
+
+/// Bytes of the virtual machine of this thread.
+pub(crate) fn machine_bytes() -> u64 {
+    MACHINE.with_borrow_mut(|machine| machine.as_mut().map_or(0, |machine| machine.vm.memory_bytes() as u64))
+}
+
+/// Keeps a line for the log.
+pub(super) fn keep_line(level: Level, message: &[u8]) {
+    LINES.with_borrow_mut(|lines| {
+        if lines.len() < LINES_MAX {
+            lines.push((level, message.to_vec()));
+        }
+    });
+}
+
+/// Writes what scripts had to say to the log. No shard may be held.
+pub(crate) fn write_lines() {
+    let lines = LINES.take();
+    for (level, message) in lines {
+        let text = String::from_utf8_lossy(&message);
+        match level {
+            Level::Debug => log::trace!("{text}"),
+            Level::Verbose => log::debug!("{text}"),
+            Level::Notice => log::info!("{text}"),
+            Level::Warning => log::warn!("{text}"),
+        }
+    }
+}
+
+/// A script about to run, with the client's words.
+struct Run<'a> {
+    shared: &'static Shared,
+    mine: &'a Arc<Mine>,
+    args: Args<'a>,
+    facts: Facts,
+    /// It begins with fewer shards than there are.
+    reaches_out: bool,
+}
+
+/// The same, on its own.
+struct Travelling {
+    shared: &'static Shared,
+    mine: Arc<Mine>,
+    args: OwnedArgs,
+    facts: Facts,
+}
+
+impl Run<'_> {
+    fn own(self) -> Box<dyn Program + Send> {
+        let Run { shared, mine, args, facts, .. } = self;
+        Box::new(Travelling { shared, mine: Arc::clone(mine), args: OwnedArgs::from(args), facts })
+    }
+}
+
+impl Program for Run<'_> {
+    fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
+        play(self, inside, reply);
+        if self.reaches_out {
+            self.mine.reach.ran(inside.is_taken());
+        }
+    }
+}
+
+impl Program for Travelling {
+    fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
+        let Travelling { shared, mine, args, facts } = self;
+        let run = Run { shared, mine, args: args.as_args(), facts: facts.clone(), reaches_out: false };
+        play(&run, inside, reply);
+    }
+}
+
+/// Runs a script in the virtual machine of this thread.
+fn play(run: &Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
+    let script = &run.mine.known.script;
+    let keys: Vec<&[u8]> = run.args.from(FIRST_KEY).first(run.facts.keys).iter().collect();
+    let argv: Vec<&[u8]> = run.args.from(FIRST_KEY + run.facts.keys).iter().collect();
+    let (ended, host_messages, lines) = with_machine(|machine| {
+        let mut host = Host {
+            shared: run.shared,
+            facts: &run.facts,
+            flags: script.flags,
+            inside,
+            scratch: &mut machine.scratch,
+            messages: Vec::new(),
+            lines: Vec::new(),
+            started: clock::ticks(),
+            wrote: false,
+            slow: None,
+        };
+        let ended = machine.vm.run(script, &keys, &argv, &mut host, reply);
+        if let Some(slow) = host.slow.take() {
+            host.shared.busy.end(&slow);
+        }
+        (ended, std::mem::take(&mut host.messages), std::mem::take(&mut host.lines))
+    });
+    if inside.is_taken() {
+        return;
+    }
+    if ended == Ended::Stopped {
+        reply.error("ERR the script was stopped");
+    }
+    for (level, line) in lines {
+        keep_line(level, &line);
+    }
+    for (kind, channel, payload) in host_messages {
+        run.shared.publish(kind, &channel, &payload);
+    }
+}
+
+/// Whether a command runs a script: then it is executed with the data commands of an EXEC.
+pub(crate) fn is_script(entry: &Entry<SessionRun>) -> bool {
+    matches!(entry.spec.name, "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO")
+}
+
+/// How many keys the words declare.
+fn key_count(args: Args<'_>) -> Result<usize, CommandError> {
+    let count = stdx::num::parse_i64(&args[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let count =
+        usize::try_from(count).map_err(|_| CommandError::fixed("ERR Number of keys can't be negative"))?;
+    if count > args.len() - FIRST_KEY {
+        return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    Ok(count)
+}
+
+impl Worker {
+    /// The script that a command means, compiled if it is new. The error is a RESP error.
+    fn script(&mut self, args: Args<'_>, by_sha: bool) -> Result<Arc<Mine>, Vec<u8>> {
+        let now = clock::ticks();
+        let shared = self.shared;
+        if by_sha {
+            let sha = digest(&args[1]).ok_or_else(|| NO_SCRIPT.text().as_bytes().to_vec())?;
+            return self
+                .scripts
+                .by_sha(&shared.scripts, &sha, now)
+                .ok_or_else(|| NO_SCRIPT.text().as_bytes().to_vec());
+        }
+        let source = &args[1];
+        let hash = stdx::hash::hash64(shared.layout.seed, source);
+        if let Some(mine) = self.scripts.by_source(hash, source, now) {
+            return Ok(mine);
+        }
+        let script = with_machine(|machine| machine.vm.check(source))?;
+        let known = shared.scripts.add(script, false, now);
+        let sha = known.script.sha;
+        let mine =
+            self.scripts.by_sha(&shared.scripts, &sha, now).unwrap_or_else(|| self.scripts.learn(known));
+        self.scripts.learn_source(hash, &mine);
+        Ok(mine)
+    }
+
+    /// SCRIPT LOAD.
+    pub(crate) fn load_script(&mut self, source: &[u8]) -> Result<[u8; 40], Vec<u8>> {
+        let script = with_machine(|machine| machine.vm.check(source))?;
+        Ok(self.shared.scripts.add(script, true, clock::ticks()).script.sha)
+    }
+
+    /// What is known of a run, if it may begin.
+    fn facts(
+        &mut self,
+        client: &Client,
+        flags: ScriptFlags,
+        keys: usize,
+        read_only: bool,
+    ) -> Result<Facts, CommandError> {
+        if read_only && !flags.has(ScriptFlags::COMPATIBILITY) && !flags.has(ScriptFlags::NO_WRITES) {
+            return Err(NEEDS_READ_ONLY);
+        }
+        let out_of_memory = self.config.maxmemory != 0 && self.make_room(0).is_err();
+        let may_run = [ScriptFlags::COMPATIBILITY, ScriptFlags::ALLOW_OOM, ScriptFlags::NO_WRITES];
+        if out_of_memory && !may_run.iter().any(|flag| flags.has(*flag)) {
+            return Err(NO_MEMORY);
+        }
+        let slow_ms = self.config.busy_reply_threshold_ms;
+        let slow_ticks =
+            if slow_ms == 0 { u64::MAX } else { clock::ns_to_ticks(slow_ms.saturating_mul(1_000_000)) };
+        let tracked = client.caching(Flags::READONLY, KEYS).map(|caching| caching.command);
+        Ok(Facts { read_only, out_of_memory, is_function: false, slow_ticks, tracked, keys })
+    }
+}
+
+/// EVAL and the like: `by_sha` says what word 1 is.
+pub(crate) fn evaluate(
+    cx: &mut Cx<'_>,
+    args: Args<'_>,
+    by_sha: bool,
+    read_only: bool,
+    reply: &mut Reply,
+) -> Result<Flow, CommandError> {
+    let keys = key_count(args)?;
+    let worker = &mut *cx.worker;
+    let mine = match worker.script(args, by_sha) {
+        Ok(mine) => mine,
+        Err(text) => {
+            reply.error_bytes(&text);
+            return Ok(Flow::Done);
+        }
+    };
+    let facts = worker.facts(cx.client, mine.known.script.flags, keys, read_only)?;
+    let shared = worker.shared;
+    let with_all = mine.reach.begins_with_all();
+    let ids: Vec<ShardId> =
+        if with_all { (0..=shared.layout.mask).collect() } else { worker.engine.shards_of_words(KEYS, args) };
+    worker.engine.surroundings.touch = !cx.client.no_touch;
+    let run = Run { shared, mine: &mine, args, facts, reaches_out: !with_all };
+    match worker.engine.run_script((cx.ticket.connection, cx.client.db), run, Run::own, &ids, reply) {
+        Ran::Done | Ran::Failed => Ok(Flow::Done),
+        Ran::Waits(_) => panic!("a script does not wait"),
+        Ran::Posted => {
+            let number = usize::from(cx.client.last_command.unwrap_or_default());
+            Ok(cx.wait_for(Waiting::Task { number, ticks: clock::ticks() }))
+        }
+    }
+}
+
+/// A script that cannot run, in its place among the commands of an EXEC.
+struct Refusal(Vec<u8>);
+
+impl Program for Refusal {
+    fn run(&mut self, _: &mut Inside<'_, '_>, reply: &mut Reply) {
+        reply.error_bytes(&self.0);
+    }
+}
+
+/// A script between MULTI and EXEC. It runs with all shards, so that nothing of the transaction ever has to be undone.
+pub(crate) fn queued(
+    (worker, client): (&mut Worker, &Client),
+    entry: &Entry<SessionRun>,
+    args: &OwnedArgs,
+    db: u16,
+) -> Queued {
+    let words = args.as_args();
+    let (by_sha, read_only) = match entry.spec.name {
+        "EVALSHA" => (true, false),
+        "EVAL_RO" => (false, true),
+        "EVALSHA_RO" => (true, true),
+        _ => (false, false),
+    };
+    let error = |error: CommandError| error.text().as_bytes().to_vec();
+    let prepared = key_count(words).map_err(error).and_then(|keys| {
+        let mine = worker.script(words, by_sha)?;
+        let facts = worker.facts(client, mine.known.script.flags, keys, read_only).map_err(error)?;
+        Ok((mine, facts))
+    });
+    let program: Box<dyn Program + Send> = match prepared {
+        Ok((mine, facts)) => Box::new(Travelling { shared: worker.shared, mine, args: args.clone(), facts }),
+        Err(text) => Box::new(Refusal(text)),
+    };
+    Queued { plan: Plan::Container, args: args.clone(), db, caching: None, program: Some(program) }
+}
