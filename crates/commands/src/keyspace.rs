@@ -120,7 +120,6 @@ pub const ROWS: &[Command<Plan>] = &[
     },
 ];
 
-/// `DBSIZE`
 /// A slot of the index and its fingerprint, at the usual load.
 const INDEX_BYTES_PER_ENTRY: usize = 9;
 
@@ -143,6 +142,7 @@ fn memory_usage(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<
     Ok(Effect::None)
 }
 
+/// `DBSIZE`
 fn dbsize(cx: &mut Exec<'_>, _: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     reply.int((cx.keys_published)(cx.db) as i64);
     Ok(Effect::None)

@@ -385,6 +385,19 @@ fn port_and_bind_change_while_clients_stay() {
     }
 }
 
+/// Both settings were accepted and shown, but HELLO said the same as without them.
+#[test]
+fn hello_tells_what_settings_make_of_the_server() {
+    let port = free_port();
+    let (_server, _) = Server::start(darter().args(["--port", &port, "--bind", "127.0.0.1"]));
+    let lines = "HELLO\r\nCONFIG SET availability-zone eu-1 extended-redis-compatibility yes\r\nHELLO\r\n";
+    let told = converse(&port, lines, 26 + 1 + 30).join(" ");
+    let (before, after) = told.split_once("+OK").unwrap();
+    assert!(before.starts_with("*14 $6 server $6 valkey $7 version "), "{before}");
+    assert!(after.starts_with(" *16 $6 server $5 redis $7 version $5 7.2.4 "), "{after}");
+    assert!(after.ends_with(" $17 availability_zone $4 eu-1"), "{after}");
+}
+
 #[test]
 fn two_clients_who_set_at_once_leave_all_threads_the_same() {
     let port = free_port();

@@ -10,12 +10,9 @@ use std::sync::atomic::Ordering;
 use reactor::clock::{self, ticks_to_ns};
 use stdx::human;
 
-use crate::commands::connection::COMPATIBLE_VERSION;
+use crate::commands::connection::{COMPATIBLE_VERSION, REDIS_VERSION};
 use crate::pubsub::Kind;
 use crate::worker::Worker;
-
-/// The version of Redis whose commands and replies Valkey and Darter share; older clients decide by it.
-const REDIS_VERSION: &str = "7.2.4";
 
 struct Section {
     name: &'static str,

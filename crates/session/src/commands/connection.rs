@@ -276,9 +276,19 @@ fn hello(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
 /// The version of Valkey whose behaviour Darter follows; clients decide by it what they may send.
 pub const COMPATIBLE_VERSION: &str = "9.1.2";
 
+/// The version of Redis whose commands and replies Valkey and Darter share; older clients decide by it.
+pub const REDIS_VERSION: &str = "7.2.4";
+
 fn describe_server(cx: &Cx<'_>, reply: &mut Reply) {
-    reply.map(7);
-    for (name, value) in [("server", "valkey"), ("version", COMPATIBLE_VERSION)] {
+    let config = &cx.worker.config;
+    let (server, version) = if config.extended_redis_compatibility {
+        ("redis", REDIS_VERSION)
+    } else {
+        ("valkey", COMPATIBLE_VERSION)
+    };
+    let zone = &config.availability_zone;
+    reply.map(if zone.is_empty() { 7 } else { 8 });
+    for (name, value) in [("server", server), ("version", version)] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -292,4 +302,8 @@ fn describe_server(cx: &Cx<'_>, reply: &mut Reply) {
     }
     reply.bulk(b"modules");
     reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone.as_bytes());
+    }
 }

@@ -101,7 +101,8 @@ fn object(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect
             length @ 64..16384 => length + 2,
             length => length + 5,
         },
-        None => 0,
+        // What it occupies; 0 would look like an empty one.
+        None => entry.size(),
     };
     let idle_s = match entry.access() {
         Some(access) if policy.is_lru() => shard::access::idle_ms(access, now_ms) / 1000,

@@ -26,7 +26,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting::int("active-defrag-max-scan-fields", "1000", 1, I64_MAX).tuning(),
     Setting::int("active-defrag-threshold-lower", "10", 0, 1000).tuning(),
     Setting::int("active-defrag-threshold-upper", "100", 0, 1000).tuning(),
-    Setting::int("active-expire-effort", "1", 1, 10),
+    Setting::int("active-expire-effort", "1", 1, 10).tuning(),
     Setting::flag("activedefrag", "no").tuning(),
     Setting::flag("activerehashing", "yes").tuning(),
     Setting::flag("always-show-logo", "no").fixed().tuning(),

@@ -82,7 +82,6 @@ impl Access {
 /// The settings that Darter obeys; each field has the name of its setting. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
-    pub active_expire_effort: u32,
     pub availability_zone: String,
     pub bind: Vec<Bind>,
     pub busy_reply_threshold_ms: u64,
@@ -214,7 +213,6 @@ impl Fields {
     pub(super) fn read(texts: &[Box<[u8]>]) -> Self {
         let of = Texts(texts);
         Self {
-            active_expire_effort: of.number("active-expire-effort"),
             availability_zone: of.string("availability-zone"),
             bind: binds(of.bytes("bind")),
             busy_reply_threshold_ms: of.number("busy-reply-threshold"),
