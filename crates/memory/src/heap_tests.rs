@@ -201,6 +201,12 @@ impl World {
         for (key, model) in &self.model {
             compare(&self.heap, key, model);
         }
+        let mut met = 0;
+        for entry in self.heap.entries() {
+            assert_eq!(self.heap.handle_of(entry), self.model[entry.key()].handle);
+            met += 1;
+        }
+        assert_eq!(met, self.model.len(), "every entry is met once");
     }
 }
 

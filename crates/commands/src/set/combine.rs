@@ -108,9 +108,10 @@ pub(super) fn sinterstore(
     };
     let mut result = Loose::new(storage, form);
     intersect(cx, &keys, |member| {
-        result.add(member, &limits);
+        result.gather(member, &limits);
         ControlFlow::Continue(())
     });
+    result.flush(&limits);
     result.settle_integers(&limits);
     Ok(store(cx, cx.key(args, 1), result, "sinterstore", reply))
 }
@@ -176,9 +177,11 @@ pub(super) fn sdiffstore(
         // The peers put all of the first set into the result and remove the others from it when that is less work. The form tells.
         let all = others.iter().map(|set| set.len()).sum::<usize>() + first.len();
         if first.len() * (others.len() + 1) / 2 <= all {
-            set::difference(storage, first, &others, |member| _ = result.add(member, &limits));
+            set::difference(storage, first, &others, |member| result.gather(member, &limits));
+            result.flush(&limits);
         } else {
-            first.for_each(|member| _ = result.add(member, &limits));
+            first.for_each(|member| result.gather(member, &limits));
+            result.flush(&limits);
             others.iter().for_each(|set| set.for_each(|member| _ = result.remove(member)));
         }
     }
@@ -209,7 +212,8 @@ fn unite(cx: &Exec<'_>, keys: &[Key<'_>]) -> Loose {
     let limits = cx.settings.limits;
     let mut union = Loose::new(cx.storage(), Form::SetIntset);
     for (_, set) in sets(cx, keys).into_iter().flatten() {
-        set.for_each(|member| _ = union.add(member, &limits));
+        set.for_each(|member| union.gather(member, &limits));
     }
+    union.flush(&limits);
     union
 }

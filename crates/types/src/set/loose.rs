@@ -4,8 +4,11 @@ use super::{
     Kept, Name, Set, add_packed, add_to_table, empty, enlarged, form_with, member, remove_packed, set_bytes,
 };
 use crate::packed::Piece;
-use crate::table::Table;
+use crate::table::{Table, Value};
 use crate::{Form, Limits, Slot, Storage};
+
+/// Members that are looked up in a large set at the same time before they are added.
+const WINDOW: usize = 32;
 
 /// See the head of this file.
 pub struct Loose {
@@ -14,12 +17,16 @@ pub struct Loose {
     bytes: Vec<u8>,
     table: Option<Table>,
     integers_only: bool,
+    /// Names that are to be added to the table, one after the other: their hashes, and where they end.
+    coming: Vec<(u64, usize)>,
+    names: Vec<u8>,
 }
 
 impl Loose {
     /// An empty set, which is one of integers or a listpack with the peers.
     pub fn new(storage: Storage, form: Form) -> Loose {
-        Loose { storage, bytes: empty(form), table: None, integers_only: true }
+        let (coming, names) = (Vec::new(), Vec::new());
+        Loose { storage, bytes: empty(form), table: None, integers_only: true, coming, names }
     }
 
     /// The members.
@@ -59,6 +66,41 @@ impl Loose {
         true
     }
 
+    /// Adds a member, now or with [`Loose::flush`], which must be called behind the last one: in a large set the cache misses of several overlap.
+    pub fn gather(&mut self, new: Piece<'_>, limits: &Limits) {
+        let Some(table) = &self.table else {
+            self.add(new, limits);
+            return;
+        };
+        let name = Name::of(new);
+        let hash = table.hash(name.bytes());
+        table.prefetch_bucket(hash);
+        self.names.extend_from_slice(name.bytes());
+        self.coming.push((hash, self.names.len()));
+        if self.coming.len() == WINDOW {
+            self.flush(limits);
+        }
+    }
+
+    /// Adds what was gathered.
+    pub fn flush(&mut self, limits: &Limits) {
+        let Some(table) = &mut self.table else { return };
+        self.coming.iter().for_each(|(hash, _)| table.prefetch_element(*hash));
+        let mut start = 0;
+        for (hash, end) in self.coming.drain(..) {
+            let name = &self.names[std::mem::replace(&mut start, end)..end];
+            if table.find_hashed(hash, name).is_some() {
+                continue;
+            }
+            table.insert_hashed(hash, name, Value::NONE, None);
+            let new = member(name);
+            self.integers_only &= matches!(new, Piece::Int(_));
+            let form = Form::of(self.bytes[0]);
+            self.bytes[0] = form_with(form, table.len() - 1, new, limits, || true) as u8;
+        }
+        self.names.clear();
+    }
+
     /// Removes a member. Whether it was there.
     pub fn remove(&mut self, gone: Piece<'_>) -> bool {
         match &mut self.table {
@@ -73,7 +115,8 @@ impl Loose {
             return;
         }
         let mut loose = Loose::new(self.storage, Form::SetIntset);
-        self.set().for_each(|member| _ = loose.add(member, limits));
+        self.set().for_each(|member| loose.gather(member, limits));
+        loose.flush(limits);
         *self = loose;
     }
 
