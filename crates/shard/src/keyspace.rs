@@ -216,6 +216,24 @@ impl Keyspace {
         }
     }
 
+    /// Makes the encoding of the string of `key` raw, if there is one, as if it had been changed in place. Not a change of the key: nobody's flag is
+    /// raised.
+    pub fn make_raw(&mut self, key: Key<'_>) {
+        let Some(place) = self.place(key) else { return };
+        let entry = self.entry(place);
+        let meta = Meta { kind: Kind::Raw, deadline: entry.deadline(), access: entry.access() };
+        match entry.string() {
+            Some(StringRef::Bytes(_)) => self.heap.entry_mut(place.handle).set_kind(Kind::Raw),
+            Some(string @ StringRef::Int(_)) => {
+                let text = string.to_vec();
+                let handle = self.heap.replace(place.handle, &meta, &text);
+                self.index.set(place.at, handle, meta.deadline.is_some());
+                self.compact();
+            }
+            Some(StringRef::Big(_)) | None => {}
+        }
+    }
+
     /// Removes `key`. Whether it was there.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
         let Some(place) = self.place(key) else { return false };

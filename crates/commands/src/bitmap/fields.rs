@@ -80,6 +80,7 @@ pub(super) fn bitfield(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> 
     };
     if unchanged {
         reply_to_all(&operations, string, reply);
+        cx.keyspace(key).make_raw(key);
         return Ok(Effect::None);
     }
     let access = cx.access_new();

@@ -39,6 +39,7 @@ pub(super) fn setbit(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Re
     let before = bits::get(string.to_bytes(&mut IntText::default()), at);
     reply.int(i64::from(before));
     if before == one && needed <= len {
+        cx.keyspace(key).make_raw(key);
         return Ok(Effect::None);
     }
     let access = cx.access_new();
