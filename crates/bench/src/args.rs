@@ -54,6 +54,7 @@ pub enum Engine {
 pub enum FromReplicas {
     No,
     Yes,
+    IfAny,
     All,
 }
 
@@ -98,7 +99,7 @@ pub struct Options {
     /// The server is a node of a cluster: find the others, spread the connections evenly [v; m: --cluster-mode]
     #[arg(long, alias = "cluster-mode", help_heading = SERVER)]
     pub cluster: bool,
-    /// Who serves reads in a cluster [v: --rfr]
+    /// Who serves reads, in a cluster or beside a primary with replicas [v: --rfr]
     #[arg(long, alias = "rfr", value_enum, value_name = "WHO", num_args = 0..=1, default_value = "no", default_missing_value = "yes", require_equals = false, help_heading = SERVER)]
     pub read_from_replicas: FromReplicas,
     /// How long connecting, and each reply, may take: 5, 500ms

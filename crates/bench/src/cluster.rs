@@ -1,4 +1,5 @@
-//! The map of a cluster: which node owns which slots, and which connections go where. Reads it; follows redirections by reading it again.
+//! The map of a cluster, or of a primary with its replicas: which node owns which slots, and which connections go where. Reads it; follows
+//! redirections by reading it again.
 
 use crate::client::{Address, Client, Value, refused};
 use crate::fault::{Fault, Result};
@@ -58,6 +59,33 @@ fn read(map: &Value, asked: &Address) -> Option<Vec<Member>> {
     Some(members)
 }
 
+/// Asks a primary outside a cluster for its replicas: itself first.
+pub fn replication(client: &mut Client, asked: &Address) -> Result<Vec<Member>> {
+    let role = match client.call(&["ROLE"])? {
+        Value::Error(text) => return Err(refused(asked, "ROLE", &text)),
+        role => role,
+    };
+    read_role(&role, asked)
+}
+
+/// Reads `["master", offset, [[host, port, offset], ...]]`.
+fn read_role(role: &Value, asked: &Address) -> Result<Vec<Member>> {
+    let alien = || Fault::new(format!("{asked} answers ROLE with something else than the role of a server"));
+    let Value::List(role) = role else { return Err(alien()) };
+    if role.first().and_then(Value::text).as_deref() == Some("slave") {
+        return Err(Fault::new(format!("{asked} is a replica: give the address of its primary")));
+    }
+    let [_, _, Value::List(replicas)] = &role[..] else { return Err(alien()) };
+    let mut members = vec![Member { address: asked.clone(), slots: Vec::new(), replica: false }];
+    for replica in replicas {
+        let Value::List(replica) = replica else { return Err(alien()) };
+        let port = replica.get(1).and_then(Value::text).and_then(|port| port.parse().ok());
+        let (Some(host), Some(port)) = (replica.first(), port) else { return Err(alien()) };
+        members.push(Member { address: address(host, port, asked), slots: Vec::new(), replica: true });
+    }
+    Ok(members)
+}
+
 /// A node that does not know its own host is where it was asked.
 fn address(host: &Value, port: u16, asked: &Address) -> Address {
     let own = match asked {
@@ -94,10 +122,13 @@ pub fn assign(
     let readers: Vec<usize> = match replicas {
         Replicas::No => primaries.clone(),
         Replicas::All => all.collect(),
-        Replicas::Yes => all.filter(|node| members[*node].replica).collect(),
+        Replicas::IfAny if primaries.len() == members.len() => primaries.clone(),
+        Replicas::Yes | Replicas::IfAny => all.filter(|node| members[*node].replica).collect(),
     };
     if readers.is_empty() {
-        return Err(Fault::new("the cluster has no replicas: leave out --read-from-replicas"));
+        return Err(Fault::new(
+            "there are no replicas: start some, or say --read-from-replicas if-any, or leave it out",
+        ));
     }
     let (reads, total) = weights(test, replicas)?;
     let reading = match reads {
@@ -210,6 +241,26 @@ mod tests {
         );
         let halves = assign(&members, Replicas::Yes, &mixed, 8).unwrap();
         assert_eq!(halves.iter().filter(|(_, half)| *half == Half::Reads).count(), 6);
+    }
+
+    #[test]
+    fn a_primary_tells_its_replicas() {
+        let text = |text: &str| Value::Text(text.into());
+        let role = |replicas| Value::List(vec![text("master"), Value::Number(7), Value::List(replicas)]);
+        let replica = Value::List(vec![text("10.0.0.9"), text("7001"), text("5")]);
+        let members = read_role(&role(vec![replica]), &seed()).unwrap();
+        let shown: Vec<_> = members.iter().map(|m| (m.address.to_string(), m.replica)).collect();
+        assert_eq!(shown, [("seed:9".to_string(), false), ("10.0.0.9:7001".to_string(), true)]);
+        let mixed = test("--ratio 1:3");
+        let routes = assign(&members, Replicas::IfAny, &mixed, 4).unwrap();
+        assert_eq!(routes, [(1, Half::Reads), (1, Half::Reads), (1, Half::Reads), (0, Half::Writes)]);
+        assert_eq!(assign(&members, Replicas::Yes, &test("-t get"), 2).unwrap()[0].0, 1);
+        let alone = read_role(&role(Vec::new()), &seed()).unwrap();
+        assert!(assign(&alone, Replicas::Yes, &mixed, 4).unwrap_err().to_string().contains("no replicas"));
+        assert!(assign(&alone, Replicas::IfAny, &mixed, 4).unwrap().iter().all(|(node, _)| *node == 0));
+        let slave = Value::List(vec![text("slave"), text("h"), Value::Number(1), text("connected")]);
+        assert!(read_role(&slave, &seed()).unwrap_err().to_string().contains("its primary"));
+        assert!(read_role(&Value::Nil, &seed()).is_err());
     }
 
     #[test]

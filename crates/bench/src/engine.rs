@@ -305,6 +305,8 @@ fn servers(plan: &Plan, work: &Work) -> Result<Servers> {
     let members = if plan.cluster {
         cluster::check(&work.test)?;
         cluster::members(&mut client, &plan.address)?
+    } else if plan.replicas != Replicas::No {
+        cluster::replication(&mut client, &plan.address)?
     } else {
         vec![Member { address: plan.address.clone(), slots: Vec::new(), replica: false }]
     };
@@ -341,6 +343,6 @@ fn new_run(shared: &Shared, version: String) -> Run {
     let target = Target { name: plan.name.clone().unwrap_or_else(|| address.clone()), address, version };
     let names: Vec<String> = test.commands.iter().map(|command| command.name.clone()).collect();
     let nodes: Vec<String> = shared.nodes.iter().map(|node| node.address.to_string()).collect();
-    let nodes = if plan.cluster { nodes } else { Vec::new() };
+    let nodes = if nodes.len() > 1 || plan.cluster { nodes } else { Vec::new() };
     Run::new(setup, target, &test.name, &names, &nodes)
 }

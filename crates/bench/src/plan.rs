@@ -49,13 +49,15 @@ pub struct Plan {
     pub setup: Setup,
 }
 
-/// Which nodes of a cluster serve reads.
+/// Which nodes serve reads, of a cluster or of a primary with replicas.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Replicas {
     /// Primaries.
     No,
-    /// Replicas, where a primary has some.
+    /// Replicas.
     Yes,
+    /// Replicas, or primaries if there are none.
+    IfAny,
     /// Both.
     All,
 }

@@ -83,6 +83,8 @@ pub struct Run {
     pub nodes: Vec<Figures>,
     /// Error replies and failed checks by their text.
     pub errors: BTreeMap<String, u64>,
+    /// Requests to a cluster that were answered with MOVED or ASK. They are in no other figure; in a closed loop others were sent instead.
+    pub redirected: u64,
     /// What the servers said about themselves; of several nodes one after the other, in the order of time.
     pub samples: Vec<ServerSample>,
     pub client: Client,
@@ -249,6 +251,7 @@ impl Run {
             commands: commands.iter().map(|name| Figures::new(name, open_loop)).collect(),
             nodes: nodes.iter().map(|name| Figures::new(name, false)).collect(),
             errors: BTreeMap::new(),
+            redirected: 0,
             samples: Vec::new(),
             client: Client::default(),
             interrupted: false,

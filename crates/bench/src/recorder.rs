@@ -30,6 +30,7 @@ struct Slice {
     /// Empty where there is one server.
     nodes: Vec<Part>,
     errors: BTreeMap<String, u64>,
+    redirected: u64,
 }
 
 struct Part {
@@ -71,10 +72,12 @@ impl Slice {
             commands: (0..shape.commands).map(|_| Part::new(shape.open_loop)).collect(),
             nodes: (0..shape.nodes).map(|_| Part::new(false)).collect(),
             errors: BTreeMap::new(),
+            redirected: 0,
         }
     }
 
     fn clear(&mut self) {
+        self.redirected = 0;
         self.commands.iter_mut().chain(&mut self.nodes).for_each(Part::clear);
         self.errors.clear();
     }
@@ -143,6 +146,11 @@ impl Recorder {
         }
         let text = String::from_utf8_lossy(&text[..text.len().min(ERROR_TEXT_BYTES_MAX)]);
         add_error(&mut self.slice.errors, text.trim_end(), 1);
+    }
+
+    /// Counts requests that were answered with MOVED or ASK, which are in none of the other figures.
+    pub fn redirected(&mut self, count: u64) {
+        self.slice.redirected += count;
     }
 
     /// Tells the time; hands a second over once it has passed. To be called whenever the thread has read the clock, and at least ten times
@@ -292,6 +300,7 @@ impl Collector {
         for (whole, part) in wholes.zip(slice.commands.iter().chain(&slice.nodes)) {
             whole.add(part);
         }
+        self.run.redirected += slice.redirected;
         for (text, count) in &slice.errors {
             add_error(&mut self.run.errors, text, *count);
         }

@@ -23,6 +23,36 @@ fn leading_oks(bytes: &[u8]) -> u32 {
     count
 }
 
+/// Longest header of [`leading_bulks`]: `$`, five digits, line end.
+const HEADER_BYTES_MAX: usize = 8;
+
+/// How many bulk strings of one length stand whole at the beginning of `bytes`, and how many bytes one takes. The first header is read,
+/// the others are compared with it as words.
+#[inline]
+fn leading_bulks(bytes: &[u8]) -> (u32, usize) {
+    let Some((&first, _)) = bytes.split_first_chunk::<HEADER_BYTES_MAX>() else { return (0, 0) };
+    let digits = first[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let header = digits + 3;
+    if first[0] != b'$' || digits == 0 || header > HEADER_BYTES_MAX || first[digits + 1..header] != *b"\r\n" {
+        return (0, 0);
+    }
+    let length = first[1..=digits].iter().fold(0, |value, digit| value * 10 + usize::from(digit - b'0'));
+    let each = header + length + 2;
+    let mask = u64::MAX >> (64 - 8 * header);
+    let wanted = u64::from_le_bytes(first) & mask;
+    let mut count = 0;
+    let mut rest = bytes;
+    while let (Some((head, _)), Some(end)) =
+        (rest.split_first_chunk::<HEADER_BYTES_MAX>(), rest.get(each.wrapping_sub(2)..each))
+        && u64::from_le_bytes(*head) & mask == wanted
+        && end == b"\r\n"
+    {
+        count += 1;
+        rest = &rest[each..];
+    }
+    (count, each)
+}
+
 /// One reply, as far as it was looked at.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
@@ -62,17 +92,24 @@ pub struct Skipper {
     /// The beginning of a line that was cut.
     line: Vec<u8>,
     error: Vec<u8>,
+    /// Values are told of one by one, because somebody looks into them.
+    singly: bool,
 }
 
 impl Default for Skipper {
     fn default() -> Skipper {
-        Skipper { open: 1, skip: 0, top: Top::Unknown, line: Vec::new(), error: Vec::new() }
+        Skipper { open: 1, skip: 0, top: Top::Unknown, line: Vec::new(), error: Vec::new(), singly: false }
     }
 }
 
 impl Skipper {
-    /// Takes the next bytes of the stream and calls `each` for every reply that they complete, or once for several `+OK` in a row, with
-    /// how many replies these are and the number of bytes of `bytes` up to their end.
+    /// One that tells of each bulk string by itself.
+    pub fn singly() -> Skipper {
+        Skipper { singly: true, ..Skipper::default() }
+    }
+
+    /// Takes the next bytes of the stream and calls `each` for every reply that they complete, or once for several `+OK` or bulk strings of
+    /// one length in a row, with how many replies these are and the number of bytes of `bytes` up to their end.
     #[inline]
     pub fn feed(
         &mut self,
@@ -96,6 +133,14 @@ impl Skipper {
                     at += run as usize * OK.len();
                     each(Reply::Value, run, at);
                     continue;
+                }
+                if !self.singly {
+                    let (run, bytes_each) = leading_bulks(&bytes[at..]);
+                    if run > 0 {
+                        at += run as usize * bytes_each;
+                        each(Reply::Value, run, at);
+                        continue;
+                    }
                 }
             }
             let Some(next) = self.next_element(bytes, at)? else { return Ok(()) };
@@ -288,6 +333,28 @@ mod tests {
     #[test]
     fn every_kind_of_reply_is_counted_once() {
         assert_eq!(seen(&[STREAM]).unwrap(), WANTED);
+    }
+
+    #[test]
+    fn bulk_strings_of_one_length_are_counted_together() {
+        let stream =
+            b"$3\r\nabc\r\n$3\r\nabd\r\n$3\r\n$3\r\r\n$4\r\nabcd\r\n$0\r\n\r\n$0\r\n\r\n$-1\r\n$100000\r\n";
+        let runs = |mut skipper: Skipper| {
+            let mut runs = Vec::new();
+            skipper.feed(stream, |reply, count, end| runs.push((reply == Reply::Value, count, end))).unwrap();
+            runs
+        };
+        let together = runs(Skipper::default());
+        assert_eq!(together[..2], [(true, 3, 27), (true, 1, 37)]);
+        assert_eq!(together.last(), Some(&(false, 1, 54)));
+        assert_eq!(together.iter().map(|run| run.1).sum::<u32>(), 7);
+        assert!(runs(Skipper::singly()).iter().all(|run| run.1 == 1));
+        // Only what is whole, and what has a line end where it should.
+        assert_eq!(leading_bulks(b"$3\r\nabc\r\n$3\r\nabc\r"), (1, 9));
+        assert_eq!(leading_bulks(b"$3\r\nabcd\r\n").0, 0);
+        for other in [&b"$-1\r\nxxxxx"[..], b"$123456\r\nx", b"+OK\r\n+OK\r\n", b"$1", b""] {
+            assert_eq!(leading_bulks(other).0, 0);
+        }
     }
 
     #[test]

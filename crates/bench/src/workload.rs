@@ -1,8 +1,8 @@
 //! What is sent: the commands of a test, in which order or proportion, and the stream of requests that one connection makes of them.
 //! Knows no socket and no clock.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, LazyLock};
 
 use stdx::quote;
 use stdx::rng::Rng;
@@ -309,7 +309,8 @@ impl Sequences {
 pub struct Work {
     pub test: Test,
     pub context: Context,
-    pub tags: Tags,
+    /// Made when a cluster first needs them: they take milliseconds.
+    pub tags: Arc<LazyLock<Tags>>,
     /// Ends the stream after this many keys of a sequence; for `--populate`.
     pub keys_max: Option<u64>,
     total: u64,
@@ -320,7 +321,7 @@ impl Work {
     #[must_use]
     pub fn new(test: Test, context: Context) -> Work {
         let total = if let Order::Weighted(weights) = &test.order { weights.iter().sum() } else { 0 };
-        Work { test, context, tags: Tags::new(), keys_max: None, total }
+        Work { test, context, tags: Arc::new(LazyLock::new(Tags::new)), keys_max: None, total }
     }
 }
 

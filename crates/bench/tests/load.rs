@@ -276,9 +276,51 @@ fn moved_slots_are_followed() {
     let interrupted = std::sync::atomic::AtomicBool::new(false);
     let runs = bench::app::run_all(&plan, &mut bench::watch::Nobody, &interrupted, |_| {}).unwrap();
     watcher.join().unwrap();
-    assert!(runs[0].errors.keys().any(|text| text.starts_with("MOVED or ASK")), "{:?}", runs[0].errors);
+    let run = &runs[0];
+    assert!(run.redirected > 0 && run.errors.is_empty() && !run.failed(), "{:?}", run.errors);
+    assert_eq!(run.nodes[0].total.requests, 0, "what is redirected is no figure of the node");
     let data = two.state.data.lock().unwrap();
     assert!(data.keys().any(|key| stdx::slot::slot_of(key) < 8192), "its new slots are used");
+}
+
+#[test]
+fn redirected_requests_are_made_up_for() {
+    let (one, two, map) = cluster();
+    one.state.habits.lock().unwrap().error = Some("MOVED 5 127.0.0.1:1");
+    let everything = slots(&[(0, 16_383, two.port)]);
+    let plan = one.plan("--cluster --ratio 1:0 -n 20000 -c 2 --key-maximum 5000");
+    let later = Arc::clone(&map);
+    let watcher = std::thread::spawn({
+        let state = Arc::clone(&one.state);
+        move || {
+            while state.commands.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            *later.lock().unwrap() = everything;
+        }
+    });
+    let interrupted = std::sync::atomic::AtomicBool::new(false);
+    let runs = bench::app::run_all(&plan, &mut bench::watch::Nobody, &interrupted, |_| {}).unwrap();
+    watcher.join().unwrap();
+    // The last ones may find every connection done.
+    assert!((19_990..=20_000).contains(&runs[0].total().requests), "{}", runs[0].total().requests);
+    assert!(runs[0].redirected > 0 && !runs[0].failed());
+}
+
+#[test]
+fn reads_go_to_the_replicas_of_a_primary() {
+    let (first, second) = (Toy::start(Habits::default()), Toy::start(Habits::default()));
+    let primary = Toy::start(Habits { replicas: vec![first.port, second.port], ..Habits::default() });
+    let run = primary.run("--ratio 1:3 -n 4000 -c 8 --read-from-replicas yes").unwrap();
+    assert_eq!((run.total().requests, run.nodes.len()), (4000, 3));
+    let sent = |toy: &Toy, name: &[u8]| toy.loads().concat().windows(3).filter(|word| *word == name).count();
+    assert!(sent(&primary, b"SET") > 0 && sent(&primary, b"GET") == 0);
+    for replica in [&first, &second] {
+        assert!(sent(replica, b"GET") > 0 && sent(replica, b"SET") == 0);
+    }
+    let alone = Toy::start(Habits::default());
+    let run = alone.run("-t get -n 100 -c 2 --read-from-replicas if-any").unwrap();
+    assert_eq!((run.total().requests, run.nodes.len()), (100, 0));
 }
 
 #[test]
@@ -343,7 +385,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         ("--user me", "-a"),
         ("--tls --cert x", "--key"),
         ("--cluster", "--cluster"),
-        ("--read-from-replicas yes", "--cluster"),
+        ("--read-from-replicas yes", "no replicas"),
         ("-u http://x", "valkey://"),
         ("--command ''", "empty"),
         ("-h no-such-host.invalid -t ping", "cannot connect"),

@@ -113,7 +113,7 @@ impl Options {
                 Engine::Epoll => EngineKind::Epoll,
             },
             cluster: self.cluster,
-            replicas: self.replicas()?,
+            replicas: self.replicas(),
             context,
             tests,
             populate,
@@ -122,16 +122,13 @@ impl Options {
         })
     }
 
-    fn replicas(&self) -> Result<Replicas> {
-        let replicas = match self.read_from_replicas {
+    fn replicas(&self) -> Replicas {
+        match self.read_from_replicas {
             FromReplicas::No => Replicas::No,
             FromReplicas::Yes => Replicas::Yes,
+            FromReplicas::IfAny => Replicas::IfAny,
             FromReplicas::All => Replicas::All,
-        };
-        if replicas != Replicas::No && !self.cluster {
-            return Err(Fault::new("--read-from-replicas needs --cluster, which tells the replicas"));
         }
-        Ok(replicas)
     }
 
     fn thread_count(&self) -> Result<usize> {

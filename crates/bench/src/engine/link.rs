@@ -44,8 +44,8 @@ pub(super) struct Link {
     pub done: bool,
     /// Its node has no slots any more.
     pub lost: bool,
-    /// A reply said that a key belongs elsewhere.
-    pub redirected: bool,
+    /// Replies, not told yet, that said that a key belongs elsewhere.
+    pub redirected: u32,
     /// Is on the list of those that may send.
     pub listed: bool,
     /// With fixed shares: requests that it has yet to send.
@@ -102,7 +102,7 @@ impl Link {
             held: Vec::new(),
             done: false,
             lost: false,
-            redirected: false,
+            redirected: 0,
             listed: false,
             share: 0,
         }
@@ -205,7 +205,7 @@ impl Link {
         let verify = judge.context.verify;
         if verify {
             held.extend_from_slice(bytes);
-            *skipper = Skipper::default();
+            *skipper = Skipper::singly();
         }
         let data: &[u8] = if verify { held } else { bytes };
         let (mut group, mut start, mut trouble) = (None, 0, None);
@@ -220,14 +220,20 @@ impl Link {
                     return;
                 };
                 *in_flight -= one.count as usize;
+                if let Reply::Error(text) = reply
+                    && judge.cluster
+                    && is_redirection(text)
+                {
+                    // The node has served nothing: neither a request of the figures nor an error.
+                    *redirected += one.count;
+                    continue;
+                }
                 if one.intended_ns >= judge.began_ns {
                     add(&mut group, one, received, reply, judge, *node, now_ns, recorder);
                 }
                 if let Reply::Error(text) = reply {
                     let command = usize::from(one.made.command);
-                    let away = judge.cluster && is_redirection(text);
-                    *redirected |= away;
-                    recorder.error(command, *node, if away { REDIRECTED } else { text });
+                    recorder.error(command, *node, text);
                     if is_fatal(text, judge.cluster) {
                         let text = String::from_utf8_lossy(text).into_owned();
                         trouble.get_or_insert(Trouble::Refused { command, text });
@@ -245,9 +251,6 @@ impl Link {
         trouble.map_or(Ok(()), Err)
     }
 }
-
-/// What the list of errors says about keys that have moved while their requests were on their way.
-const REDIRECTED: &[u8] = b"MOVED or ASK: slots have moved during the run";
 
 fn is_redirection(text: &[u8]) -> bool {
     text.starts_with(b"MOVED ") || text.starts_with(b"ASK ")

@@ -220,7 +220,7 @@ impl Thread {
     fn dial(&mut self, node: usize) -> Result<(reactor::ConnId, Option<Box<rustls::ClientConnection>>)> {
         let node = &self.shared.nodes[node];
         let mut client = Client::open(&node.address, &self.shared.plan.login)?;
-        if node.replica {
+        if node.replica && self.shared.plan.cluster {
             client.must(&["READONLY"])?;
         }
         let (socket, tls) = client.into_parts()?;
@@ -527,8 +527,9 @@ impl Thread {
         if let Err(trouble) = result {
             return Err(self.trouble(index, &trouble));
         }
-        if std::mem::take(&mut link.redirected) {
-            self.shared.moved.store(true, Ordering::Relaxed);
+        let redirected = u64::from(std::mem::take(&mut link.redirected));
+        if redirected > 0 {
+            self.redirected(index, redirected, recorder);
         }
         let replies = before - after;
         self.in_flight -= replies;
@@ -543,6 +544,21 @@ impl Thread {
             self.refill(index)?;
         }
         Ok(())
+    }
+
+    /// Requests were answered with MOVED or ASK: the map is read again, and others may be sent in their place.
+    #[cold]
+    fn redirected(&mut self, index: usize, count: u64, recorder: &mut Recorder) {
+        self.shared.moved.store(true, Ordering::Relaxed);
+        if self.now_ns < self.times.began_ns {
+            return;
+        }
+        recorder.redirected(count);
+        if self.schedule.is_none() && self.shared.shares.is_some() {
+            self.links[index].share += count;
+        } else if self.schedule.is_none() && self.shared.plan.requests.is_some() {
+            self.shared.budget.fetch_add(count as i64, Ordering::Relaxed);
+        }
     }
 
     fn reconnect(&mut self, index: usize) -> Result<()> {

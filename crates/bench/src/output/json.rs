@@ -248,6 +248,7 @@ fn full(run: &Run) -> Value {
         "requests_per_s": run.per_second(),
         "rate_found": run.rate_found,
         "unsent": run.unsent,
+        "redirected": run.redirected,
         "total": figures(&whole(run), run),
         "commands": run.commands.iter().map(|one| figures(one, run)).collect::<Vec<_>>(),
         "nodes": run.nodes.iter().map(|one| figures(one, run)).collect::<Vec<_>>(),

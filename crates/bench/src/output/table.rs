@@ -191,6 +191,13 @@ fn notes(run: &Run) -> String {
             "unsent   {unsent} requests were due and could not be sent: the server is slower than the rate"
         );
     }
+    if run.redirected > 0 {
+        let redirected = grouped(run.redirected);
+        let _ = writeln!(
+            text,
+            "moved    {redirected} requests were redirected (MOVED, ASK), because slots moved; they are in none of the figures"
+        );
+    }
     for (error, count) in &run.errors {
         let _ = writeln!(text, "error    {} x {error}", grouped(*count));
     }

@@ -10,7 +10,7 @@ use crate::record::Run;
 pub enum Mode {
     /// A cluster: connections are spread over its nodes.
     Cluster,
-    /// A primary with replicas: the load goes to the primary.
+    /// A primary with replicas: writes go to the primary, reads to the replicas; to the primary as long as it has none.
     Replication,
 }
 
@@ -29,8 +29,11 @@ pub fn steps(scale: f64, mode: Mode) -> Vec<Step> {
     let requests = super::scaled(5_000_000, scale);
     let keys = super::scaled(1_000_000, scale);
     let words = format!("-t set,get,incr -d 256 -c 50 -P 16 -r {keys} -n {requests}");
-    let cluster = (mode == Mode::Cluster).then_some("--cluster");
-    let words = words.split_whitespace().chain(cluster).map(str::to_string).collect();
+    let nodes: &[&str] = match mode {
+        Mode::Cluster => &["--cluster"],
+        Mode::Replication => &["--read-from-replicas", "if-any"],
+    };
+    let words = words.split_whitespace().chain(nodes.iter().copied()).map(str::to_string).collect();
     vec![Step { title: None, words, members: 0 }]
 }
 

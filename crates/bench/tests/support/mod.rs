@@ -35,6 +35,8 @@ pub struct Habits {
     pub lies: bool,
     /// The reply to CLUSTER SLOTS.
     pub slots: Option<Arc<Mutex<String>>>,
+    /// Ports of the replicas that ROLE tells.
+    pub replicas: Vec<u16>,
     /// The password that AUTH or HELLO must bring.
     pub password: Option<&'static str>,
 }
@@ -196,6 +198,13 @@ fn about(name: &str, words: &[Vec<u8>], habits: &Habits) -> Option<String> {
         "HELLO" => Some("%1\r\n$5\r\nproto\r\n:3\r\n".into()),
         "AUTH" if password(words.len() - 1) => Some("+OK\r\n".into()),
         "AUTH" => Some("-WRONGPASS invalid username-password pair or user is disabled.\r\n".into()),
+        "ROLE" => {
+            let replica = |port: &u16| {
+                format!("*3\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n$1\r\n0\r\n", port.to_string().len())
+            };
+            let replicas: String = habits.replicas.iter().map(replica).collect();
+            Some(format!("*3\r\n$6\r\nmaster\r\n:0\r\n*{}\r\n{replicas}", habits.replicas.len()))
+        }
         "SELECT" | "READONLY" | "CLIENT" => Some("+OK\r\n".into()),
         "CLUSTER" => Some(match &habits.slots {
             Some(slots) => slots.lock().unwrap().clone(),
