@@ -6,7 +6,8 @@ use command::{Categories, Flags, KeyFlags, KeySpec, Spec};
 
 /// Every command and subcommand.
 pub struct Catalog {
-    rows: Vec<Row>,
+    /// By number; a number that no command has is empty.
+    rows: Vec<Option<Row>>,
     by_name: HashMap<Box<str>, usize>,
     /// How many databases there are.
     pub(crate) databases: u16,
@@ -59,27 +60,28 @@ pub(crate) enum Channels {
 }
 
 impl Catalog {
-    /// `rows` gives number, full name (`config|get`) and row of every command; the numbers are dense from 0.
+    /// `rows` gives number, full name (`config|get`) and row of every command; most numbers from 0 on are used.
     pub fn new<'n>(rows: impl Iterator<Item = (usize, &'n str, &'static Spec)>, databases: u16) -> Self {
         let mut rows: Vec<_> = rows.collect();
         rows.sort_unstable_by_key(|(number, ..)| *number);
         let by_name: HashMap<Box<str>, usize> =
             rows.iter().map(|(number, name, _)| ((*name).into(), *number)).collect();
-        let mut made: Vec<Row> = Vec::with_capacity(rows.len());
-        for (place, (number, name, spec)) in rows.into_iter().enumerate() {
-            assert_eq!(place, number, "the numbers of commands are dense");
+        let mut made: Vec<Option<Row>> = Vec::new();
+        for (number, name, spec) in rows {
             let parent = name.split_once('|').map(|(parent, _)| by_name[parent]);
-            made.push(Row::new(name, spec, parent));
+            made.resize_with(number, || None);
+            made.push(Some(Row::new(name, spec, parent)));
         }
         for number in 0..made.len() {
-            if let Some(parent) = made[number].parent {
-                made[parent].subcommands.push(number);
+            let parent = made[number].as_ref().and_then(|row| row.parent);
+            if let Some(parent) = parent.and_then(|parent| made[parent].as_mut()) {
+                parent.subcommands.push(number);
             }
         }
         Self { rows: made, by_name, databases }
     }
 
-    /// Number of commands and subcommands.
+    /// All numbers of commands are below it.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -90,11 +92,11 @@ impl Catalog {
     }
 
     pub(crate) fn row(&self, number: usize) -> &Row {
-        &self.rows[number]
+        self.rows[number].as_ref().expect("only commands are asked for")
     }
 
     pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &Row)> {
-        self.rows.iter().enumerate()
+        self.rows.iter().enumerate().filter_map(|(number, row)| Some((number, row.as_ref()?)))
     }
 
     /// The command with this full name, in any case.
@@ -105,10 +107,9 @@ impl Catalog {
 
     /// The full names of the commands of a category; containers are not named, their subcommands are.
     pub fn named_in(&self, category: Categories) -> impl Iterator<Item = &str> {
-        self.rows
-            .iter()
-            .filter(move |row| row.subcommands.is_empty() && row.categories.has(category))
-            .map(|row| &*row.name)
+        self.rows()
+            .filter(move |(_, row)| row.subcommands.is_empty() && row.categories.has(category))
+            .map(|(_, row)| &*row.name)
     }
 }
 

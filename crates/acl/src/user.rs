@@ -80,6 +80,12 @@ impl User {
         Ok(new)
     }
 
+    /// This user is what has become of `old`.
+    pub(crate) fn take_place_of(&mut self, old: &User) {
+        self.id = old.id;
+        self.version = next();
+    }
+
     /// After the last rule.
     pub(crate) fn finish(&mut self) {
         self.version = next();

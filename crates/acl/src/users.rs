@@ -43,6 +43,21 @@ impl Users {
         if name == DEFAULT { None } else { self.by_name.remove(name) }
     }
 
+    /// Puts other users in the place of all. What has become of each of the old ones, by its id.
+    pub fn replace(&mut self, new: Users) -> Vec<(u64, Option<Arc<User>>)> {
+        let old = std::mem::replace(self, new);
+        let mut changes = Vec::with_capacity(old.by_name.len());
+        for (name, user) in old.by_name {
+            let now = self.by_name.get_mut(&name).map(|now| {
+                Arc::make_mut(now).take_place_of(&user);
+                Arc::clone(now)
+            });
+            changes.push((user.id, now));
+        }
+        changes
+    }
+
+    /// In the order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
         self.by_name.values()
     }
@@ -149,7 +164,8 @@ pub fn line(user: &User) -> Vec<u8> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
     Unmatched,
-    Rule(RuleError),
+    /// The rule with this index, selectors counted as one.
+    Rule(usize, RuleError),
 }
 
 /// The user that `user name rule ...` of a configuration file declares.
@@ -162,5 +178,5 @@ pub fn declared(
     let rules = merge_selectors(rules).map_err(|Unmatched(_)| LineError::Unmatched)?;
     User::new(catalog, name, defaults)
         .changed(catalog, defaults, &rules)
-        .map_err(|(_, error)| LineError::Rule(error))
+        .map_err(|(at, error)| LineError::Rule(at, error))
 }

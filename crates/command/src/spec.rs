@@ -153,6 +153,11 @@ macro_rules! bit_set {
                 Self(self.0 | other.0)
             }
 
+            /// All members.
+            pub const fn every() -> Self {
+                Self(u32::MAX >> (u32::BITS - Self::NAMES.len() as u32))
+            }
+
             /// Whether all of `other` is in this set.
             pub const fn has(self, other: Self) -> bool {
                 self.0 & other.0 == other.0

@@ -11,6 +11,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::{CommandError, Effect, KeySpec, Record};
 use resp::{Args, OwnedArgs, Proto, Reply};
@@ -90,6 +91,7 @@ fn enter(
         keys: places.into(),
         order: next_order(),
         settle: Settle::new(),
+        refused: AtomicBool::new(false),
     });
     for bytes in waiter.awaited() {
         let key = cx.layout.key(bytes);
@@ -204,7 +206,12 @@ impl Server<'_> {
             self.surroundings.exec(waiter.db, self.rng, self.counters, &keys_published, held.reborrow());
         (cx.touch, cx.retrying) = (waiter.touch, true);
         let args = waiter.words.as_args();
-        let attempted = (waiter.blocking.attempt)(&mut cx, args, &mut reply);
+        // Relaxed: it may as well have been refused a moment later.
+        let attempted = if waiter.refused.load(Ordering::Relaxed) {
+            Err(CommandError::fixed("NOPERM No permissions to access a key"))
+        } else {
+            (waiter.blocking.attempt)(&mut cx, args, &mut reply)
+        };
         let ticket = Ticket { thread: waiter.thread, connection: waiter.connection };
         self.surroundings.conclude_waiting(&mut cx, waiter, ticket);
         let (effect, outcome) = match attempted {

@@ -47,7 +47,7 @@ pub(crate) fn accepted(worker: &mut Worker, _listener: u32, socket: OwnedFd) {
 
 fn refusal(worker: &Worker, addresses: &Addresses) -> Option<&'static [u8]> {
     let config = &worker.config;
-    if config.protected_mode && config.requirepass.is_empty() && !addresses.loopback {
+    if config.protected_mode && worker.default_user.nopass && !addresses.loopback {
         return Some(PROTECTED);
     }
     (worker.shared.connected() >= config.maxclients).then_some(TOO_MANY)

@@ -14,8 +14,10 @@ use router::waiting::Blocked;
 use shard::waiter::{Claim, Waiter};
 
 use crate::broadcast::{Answer, answers_as};
+use crate::client::Client;
 use crate::connection::{Connection, Waiting};
 use crate::dispatch::Late;
+use crate::rights::Context;
 use crate::worker::{Cx, Flow, Worker};
 
 const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
@@ -105,10 +107,24 @@ impl Worker {
         let errors = reply.errors;
         let Served { reply: mut written, ticks } = late;
         reply.append(&mut written);
+        if reply.error_code_at(self.command_mark) == Some("NOPERM") {
+            self.say_why_refused(&connection.client, &waiter, on.number, &mut reply);
+        }
         let errors = reply.errors - errors;
         let started = clock::ticks().wrapping_sub(ticks);
         let late = Late { number: on.number, started, errors, words: Some(waiter.words.clone()) };
         self.settle_late(connection, late, Flow::Done, reply);
+    }
+
+    /// A command was refused when it was its turn: who serves it knows only that.
+    #[cold]
+    fn say_why_refused(&self, client: &Client, waiter: &Waiter, number: usize, reply: &mut Reply) {
+        let args = waiter.words.as_args();
+        // Meanwhile its client may have got the right back; then what was said stays.
+        if let Err(denied) = self.shared.catalog.check(&client.user, number, args, waiter.db) {
+            reply.truncate_to(self.command_mark);
+            reply.error(self.deny(client, denied, args, Context::Toplevel).text());
+        }
     }
 
     /// Ends the wait of a connection, if it still waits, with a null array or an error.

@@ -1,5 +1,8 @@
 //! What the server knows about one client: everything of a connection that is not its socket and its bytes.
 
+use std::sync::Arc;
+
+use acl::User;
 use resp::{OwnedArgs, Proto};
 use router::task::Watched;
 
@@ -29,6 +32,8 @@ pub struct Transaction {
     pub queued: Vec<QueuedCommand>,
     /// Bytes of the queued commands' words.
     pub bytes: usize,
+    /// The database that a queued SELECT has chosen.
+    pub db: Option<u16>,
     /// A command could not be queued: EXEC answers EXECABORT.
     pub broken: bool,
 }
@@ -53,7 +58,13 @@ pub struct Client {
     /// The database that SELECT chose.
     pub db: u16,
     pub proto: Proto,
+    pub user: Arc<User>,
+    /// It has said who it is, or began when nobody had to.
+    pub logged_in: bool,
+    /// It has said who it is, or need not.
     pub authenticated: bool,
+    /// It is authenticated and may do everything, so that nothing need be checked.
+    pub trusted: bool,
     pub reply_mode: ReplyMode,
     /// Empty when none was set.
     pub name: Box<[u8]>,
@@ -84,14 +95,18 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(id: u64, fd: i32, addresses: Addresses, now_ms: u64) -> Self {
+    /// Begins as this user, without a right until [`Self::become_default`].
+    pub fn new(id: u64, fd: i32, addresses: Addresses, user: Arc<User>, now_ms: u64) -> Self {
         Self {
             id,
             addresses,
             fd,
             db: 0,
             proto: Proto::Resp2,
+            user,
+            logged_in: false,
             authenticated: false,
+            trusted: false,
             reply_mode: ReplyMode::On,
             name: Box::default(),
             lib_name: Box::default(),

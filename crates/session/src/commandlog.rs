@@ -250,7 +250,8 @@ mod tests {
         let config = config.set(&pairs, false).unwrap();
         let numbers = Numbers::default();
         let mut logs = [CommandLog::new(&config), CommandLog::new(&config)];
-        let client = Client::new(1, 0, Addresses::default(), 0);
+        let user = acl::User::unlimited(&acl::Catalog::new(std::iter::empty(), 16), b"default");
+        let client = Client::new(1, 0, Addresses::default(), user.into(), 0);
         let args = OwnedArgs::from_words(["get", "a"]);
         let slow = Cost { ticks: ns_to_ticks(20_000_000), request_bytes: 5, reply_bytes: 5 };
         let quick = Cost { ticks: 1, ..slow };

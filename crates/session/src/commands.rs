@@ -1,5 +1,6 @@
 //! The session commands, one file per family.
 
+pub mod acl;
 pub mod client;
 pub mod cluster;
 pub mod command;
@@ -31,6 +32,7 @@ pub const FAMILIES: &[&[Command<SessionRun>]] = &[
     command::ROWS,
     config::ROWS,
     server::ROWS,
+    acl::ROWS,
     cluster::ROWS,
     commandlog::ROWS,
     latency::ROWS,

@@ -23,7 +23,10 @@ impl Worker {
                 let command =
                     number.and_then(|number| shared.table.name_of(usize::from(number))).unwrap_or("NULL");
                 let pending = reactor.pending(connection.reactor_id);
-                (connection.client.id, line(connection, now_ms, command, pending))
+                (
+                    connection.client.id,
+                    line(&connection.client, Sizes::of(connection, pending), now_ms, command),
+                )
             })
             .collect()
     }
@@ -42,24 +45,45 @@ impl Worker {
     }
 }
 
-/// One line of CLIENT LIST. `pending` are the bytes of replies that wait to be sent.
-fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> Vec<u8> {
-    let client = &connection.client;
+/// Bytes that a connection holds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// Unparsed input, and room for more of it.
+    input: usize,
+    input_free: usize,
+    /// Everything but replies.
+    own: usize,
+    /// Replies that wait to be sent.
+    pending: usize,
+}
+
+impl Sizes {
+    fn of(connection: &Connection, pending: usize) -> Self {
+        let input = connection.input.capacity();
+        let queued = connection.client.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        Self {
+            input: connection.input.len(),
+            input_free: input - connection.input.len(),
+            own: size_of::<Connection>() + input + connection.partial.bytes_allocated() + queued,
+            pending,
+        }
+    }
+}
+
+/// One line of CLIENT LIST.
+pub(crate) fn line(client: &Client, sizes: Sizes, now_ms: u64, command: &str) -> Vec<u8> {
+    let Sizes { input, input_free: free, own, pending } = sizes;
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
     let mut text = String::new();
     let multi = client.transaction.as_ref().map_or(-1, |transaction| transaction.queued.len() as i64);
-    let input = connection.input.len();
-    let free = connection.input.capacity() - input;
     let queued = client.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
-    let own =
-        size_of::<Connection>() + connection.input.capacity() + connection.partial.bytes_allocated() + queued;
     let events = if pending > 0 { "rw" } else { "r" };
     let resp = if client.proto == Proto::Resp3 { 3 } else { 2 };
     write!(
         text,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={multi} \
          watch={} qbuf={input} qbuf-free={free} argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll={} omem={pending} \
-         tot-mem={} events={events} cmd={command} user=default redir={} resp={resp} lib-name={} lib-ver={} tot-net-in={} \
+         tot-mem={} events={events} cmd={command} user={} redir={} resp={resp} lib-name={} lib-ver={} tot-net-in={} \
          tot-net-out={} tot-cmds={}",
         client.id,
         client.addresses.peer,
@@ -77,6 +101,7 @@ fn line(connection: &Connection, now_ms: u64, command: &str, pending: usize) -> 
         client.watched.as_ref().map_or(0, |watched| watched.keys.len()),
         usize::from(pending > 0),
         own + pending,
+        String::from_utf8_lossy(&client.user.name),
         client.redirected_to(),
         String::from_utf8_lossy(&client.lib_name),
         String::from_utf8_lossy(&client.lib_ver),

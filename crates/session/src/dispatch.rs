@@ -63,7 +63,7 @@ impl Worker {
             return self.refuse(connection, args, &error, reply);
         }
         if connection.client.transaction.is_some() && !transaction::runs_inside_multi(entry) {
-            transaction::queue(connection, args);
+            transaction::queue(connection, entry, args, shared.layout.databases);
             reply.simple("QUEUED");
             return self.after_reply(connection, reply);
         }
@@ -132,7 +132,7 @@ impl Worker {
         if self.shared.busy.is_busy() && !flags.has(Flags::ALLOW_BUSY) {
             return Err(self.shared.busy.error());
         }
-        if !client.authenticated && !flags.has(Flags::NO_AUTH) {
+        if !client.trusted && !client.authenticated && !flags.has(Flags::NO_AUTH) {
             return Err(NOAUTH);
         }
         if client.transaction.is_some() && flags.has(Flags::NO_MULTI) {
@@ -140,6 +140,9 @@ impl Worker {
                 "ERR Command '{}' not allowed inside a transaction",
                 entry.full_name
             )));
+        }
+        if !client.trusted {
+            self.check_rights(client, entry, args)?;
         }
         if client.subscriptions.is_some()
             && client.proto == Proto::Resp2

@@ -61,7 +61,13 @@ impl Filter {
     }
 
     /// Reads `[NOT-]OPTION value ...` from word `from` on.
-    pub fn parse(args: Args<'_>, from: usize, databases: u16) -> Result<Self, CommandError> {
+    /// `knows_user` says whether there is a user with a name.
+    pub fn parse(
+        args: Args<'_>,
+        from: usize,
+        databases: u16,
+        knows_user: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Self, CommandError> {
         let mut filter = Self::default();
         let mut at = from;
         while let Some(option) = args.get(at) {
@@ -84,19 +90,25 @@ impl Filter {
                 }
                 Test::Ids(ids)
             } else {
-                Self::test(name, value, negated, databases)?
+                Self::test(name, value, negated, databases, knows_user)?
             };
             filter.conditions.push(Condition { negated, test });
         }
         Ok(filter)
     }
 
-    fn test(name: &[u8], value: &[u8], negated: bool, databases: u16) -> Result<Test, CommandError> {
+    fn test(
+        name: &[u8],
+        value: &[u8],
+        negated: bool,
+        databases: u16,
+        knows_user: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Test, CommandError> {
         let text = || value.into();
         Ok(match name {
             b"TYPE" => Test::Type(client_type(value)?),
             b"USER" => {
-                if value != b"default" {
+                if !knows_user(value) {
                     let user = String::from_utf8_lossy(value);
                     return Err(CommandError::new(format!("ERR No such user '{user}'")));
                 }
@@ -133,7 +145,7 @@ impl Test {
                     if client.subscriptions.is_some() { ClientType::PubSub } else { ClientType::Normal };
                 *kind == of_client
             }
-            Self::User(user) => **user == *b"default",
+            Self::User(user) => **user == *client.user.name,
             Self::Address(address) => **address == *peer,
             Self::LocalAddress(address) => **address == *client.addresses.local.as_bytes(),
             Self::Ip(ip) => peer.rsplitn(2, |byte| *byte == b':').nth(1).is_some_and(|host| host == &**ip),

@@ -367,8 +367,10 @@ fn stats(worker: &Worker, lines: &mut Lines) {
     lines.put("instantaneous_eventloop_cycles_per_sec", turns);
     lines.put("instantaneous_eventloop_duration_usec", turn_us);
     lines.put("acl_access_denied_auth", totals.auth_denied);
-    lines.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
-    lines.put("acl_access_denied_db", 0);
+    lines.put("acl_access_denied_cmd", totals.denied_command);
+    lines.put("acl_access_denied_key", totals.denied_key);
+    lines.put("acl_access_denied_channel", totals.denied_channel);
+    lines.put("acl_access_denied_db", totals.denied_database);
 }
 
 fn replication(worker: &Worker, lines: &mut Lines) {

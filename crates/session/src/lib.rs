@@ -24,6 +24,7 @@ mod outbound;
 pub mod pause;
 mod populate;
 mod pubsub;
+pub mod rights;
 mod room;
 mod scripts;
 pub mod serve;

@@ -1,6 +1,7 @@
 //! Connections come, are sent their replies, wait, and go.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use reactor::{ConnId, Output};
@@ -72,9 +73,10 @@ impl Worker {
     pub(crate) fn adopt(&mut self, socket: OwnedFd, addresses: Addresses) {
         let fd = socket.as_raw_fd();
         let id = self.reactor.add(socket);
-        let client = Client::new(self.shared.next_client_id(), fd, addresses, self.now_ms);
+        let user = Arc::clone(&self.default_user);
+        let client = Client::new(self.shared.next_client_id(), fd, addresses, user, self.now_ms);
         let mut connection = Box::new(Connection::new(id, client));
-        connection.client.authenticated = self.config.requirepass.is_empty();
+        connection.client.become_default(&self.default_user);
         if self.connections.len() <= id.index() {
             self.connections.resize_with(id.index() + 1, || None);
         }

@@ -46,8 +46,11 @@ pub struct Setup {
 }
 
 /// Builds a server's shared state.
-pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
+pub fn prepare(setup: &Setup) -> Result<&'static Shared, Box<dyn std::error::Error>> {
     assert!(setup.shards.is_power_of_two(), "the number of shards is a power of two");
+    let table = Table::new(commands::FAMILIES, crate::commands::FAMILIES);
+    let catalog = crate::rights::catalog(&table, setup.databases);
+    let users = Mutex::new(crate::rights::at_start(&setup.config, &catalog)?);
     let arena = memory::Arena::reserve(memory::ARENA_BYTES_MAX)?;
     arena.start_helper(GrowthOptions { huge_pages: true, populate: true })?;
     // One seed for the life of the process.
@@ -59,7 +62,6 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
     let pace = Pace::new(clock::ticks, clock::ns_to_ticks(1000));
     let make = |id| ShardData::new(id, setup.databases, Storage { arena, seed }, Arc::clone(&hints));
     let shards = Shards::new(usize::from(setup.shards), pace, make);
-    let table = Table::new(commands::FAMILIES, crate::commands::FAMILIES);
     let peer = |_| Peer {
         mailbox: Mailbox::new(),
         waker: OnceLock::new(),
@@ -77,6 +79,9 @@ pub fn prepare(setup: &Setup) -> std::io::Result<&'static Shared> {
         layout,
         arena,
         table,
+        catalog,
+        users,
+        acl_log: Mutex::default(),
         peers,
         client_id_last: AtomicU64::new(0),
         monitors: AtomicU32::new(0),
@@ -175,8 +180,13 @@ fn run_thread(
 
 /// A number nobody can guess.
 fn random_u64() -> std::io::Result<u64> {
-    use std::io::Read;
     let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    random_bytes(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+/// Fills `bytes` with what nobody can guess.
+pub(crate) fn random_bytes(bytes: &mut [u8]) -> std::io::Result<()> {
+    use std::io::Read;
+    std::fs::File::open("/dev/urandom")?.read_exact(bytes)
 }

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use acl::{Catalog, Users};
 use reactor::Waker;
 use router::mailbox::Mailbox;
 use router::published::Published;
@@ -19,6 +20,7 @@ use crate::commandlog::Numbers;
 use crate::config::Config;
 use crate::latency::Latency;
 use crate::pubsub::{Directory, Publication};
+use crate::rights::log::AclLog;
 use crate::stats::{Counter, Rates, ThreadStats};
 use crate::tracking::{Inbox, Redirected, Trackers};
 use crate::worker::SessionRun;
@@ -65,6 +67,12 @@ pub struct Shared {
     pub layout: Layout,
     pub arena: &'static memory::Arena,
     pub table: Table<SessionRun>,
+    /// What rules about commands mean.
+    pub catalog: Catalog,
+    /// All users. Locked by commands about users and by AUTH only.
+    pub users: Mutex<Users>,
+    /// ACL LOG. Locked when something is denied.
+    pub acl_log: Mutex<AclLog>,
     pub peers: Box<[Peer]>,
     pub(crate) client_id_last: AtomicU64,
     /// Number of MONITOR clients of all threads: read by every command, written when one comes or goes.

@@ -4,6 +4,7 @@
 //! there: atomic and isolated. Commands about the connection or the server (PING, CLIENT, CONFIG ...) run afterwards on the
 //! connection's own thread; the replies are put together in the order of the queue.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use command::{Categories, Command, CommandError, Flags, Group, KeyFlags, KeySpec, Spec};
@@ -16,6 +17,7 @@ use router::task::{Outcome, Queued, Task, Watched, WatchedKey, Work};
 use crate::client::{QueuedCommand, Transaction};
 use crate::commandlog::{Cost, wire_bytes};
 use crate::connection::{Connection, Waiting};
+use crate::rights::Context;
 use crate::scripts::is_script;
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 
@@ -117,6 +119,8 @@ pub struct Remaining {
     /// The data commands' replies; `data_done` of them are already in place.
     task: Option<Box<Task>>,
     data_done: usize,
+    /// Commands that the client may not run any more, by their places, with their errors.
+    denied: VecDeque<(usize, String)>,
 }
 
 /// Commands that act on MULTI itself and are never queued.
@@ -125,8 +129,11 @@ pub fn runs_inside_multi<S>(entry: &Entry<S>) -> bool {
 }
 
 /// Queues a command between MULTI and EXEC.
-pub fn queue(connection: &mut Connection, args: Args<'_>) {
+pub fn queue<S>(connection: &mut Connection, entry: &Entry<S>, args: Args<'_>, databases: u16) {
     let transaction = connection.client.transaction.as_mut().expect("the client is inside MULTI");
+    if entry.spec.name == "SELECT" {
+        transaction.db = selected(args, databases).or(transaction.db);
+    }
     transaction.bytes += args.iter().map(<[u8]>::len).sum::<usize>();
     transaction.queued.push(QueuedCommand { args: OwnedArgs::from(args) });
 }
@@ -163,9 +170,16 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
     let mut data = Vec::new();
     let mut keys = Vec::new();
     let mut db = cx.client.db;
-    for command in &queued {
+    let mut denied = VecDeque::new();
+    for (place, command) in queued.iter().enumerate() {
         let args = command.args.as_args();
         let entry = shared.table.resolve(args).expect("only commands of the table are queued");
+        if !cx.client.trusted
+            && let Err(error) = cx.check_queued(entry, args, db)
+        {
+            denied.push_back((place, error));
+            continue;
+        }
         if cx.worker.config.maxmemory != 0
             && entry.spec.flags.has(Flags::DENYOOM)
             && let Err(error) = cx.worker.make_room(args.iter().map(|word| word.len() as u64).sum())
@@ -190,7 +204,7 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
         }
     }
     let watched = cx.client.watched.take();
-    let mut remaining = Box::new(Remaining { queued, next: 0, task: None, data_done: 0 });
+    let mut remaining = Box::new(Remaining { queued, next: 0, task: None, data_done: 0, denied });
     if data.is_empty() && watched.is_none() {
         reply.array(remaining.queued.len());
         *cx.remaining = Some(remaining);
@@ -217,6 +231,24 @@ fn exec(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
 }
 
 impl Cx<'_> {
+    /// Whether a command may still be run that was allowed when it was queued: its user may have changed meanwhile.
+    #[cold]
+    fn check_queued(&self, entry: &Entry<SessionRun>, args: Args<'_>, db: u16) -> Result<(), String> {
+        let denied = match self.worker.shared.catalog.check(&self.client.user, entry.number, args, db) {
+            Ok(()) => return Ok(()),
+            Err(denied) => denied,
+        };
+        let error = self.worker.deny(self.client, denied, args, Context::Multi);
+        Err(match denied.reason {
+            acl::Reason::SortOption(_) => error.text().to_owned(),
+            reason => format!(
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer \
+                 allowed for the following reason: {}",
+                reason.since_queued()
+            ),
+        })
+    }
+
     /// The data commands of an EXEC have run: writes the replies, running the other commands in between.
     fn begin_replies(&mut self, reply: &mut Reply) -> Flow {
         let remaining = self.remaining.as_ref().expect("an EXEC is under way");
@@ -261,6 +293,13 @@ impl Cx<'_> {
             let args = command.args.clone();
             let entry = shared.table.resolve(args.as_args()).expect("only commands of the table are queued");
             remaining.next += 1;
+            if remaining.denied.front().is_some_and(|(place, _)| place + 1 == remaining.next)
+                && let Some((_, error)) = remaining.denied.pop_front()
+            {
+                self.worker.stats().error(&error);
+                reply.error(&error);
+                continue;
+            }
             let mark = reply.mark();
             match &entry.run {
                 run if matches!(run, Run::Data(_)) || is_script(entry) => {

@@ -99,6 +99,8 @@ pub struct Worker {
     pub reactor: Reactor,
     /// Unix time in ms, read once per turn of the loop.
     pub now_ms: u64,
+    /// The user that new connections begin as.
+    pub(crate) default_user: Arc<acl::User>,
     /// The settings, replaced as a whole by CONFIG SET.
     pub config: Arc<Config>,
     pub parse_limits: ParseLimits,
@@ -137,12 +139,14 @@ impl Worker {
     pub fn new(shared: &'static Shared, engine: Engine, reactor: Reactor, config: Arc<Config>) -> Self {
         let parse_limits = parse_limits(&config);
         let commandlog = CommandLog::new(&config);
+        let default_user = Arc::clone(crate::rights::lock(&shared.users).default_user());
         let latency_ticks = latency_ticks(&config);
         Self {
             shared,
             engine,
             reactor,
             now_ms: clock::unix_ms(),
+            default_user,
             config,
             parse_limits,
             connections: Vec::new(),

@@ -1,14 +1,14 @@
 //! A command that waits for its keys (BLPOP, XREAD BLOCK): everything that whoever serves it must know. Not where it stands in line
 //! ([`crate::keyspace::Waits`]) and not how it is served, which is the router's.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use resp::{OwnedArgs, Proto};
 
 use crate::plan::Blocking;
 pub use crate::settle::{Claim, Settle};
 
-/// A waiting command. Shared by the queues of its keys and its connection; only `settle` ever changes.
+/// A waiting command. Shared by the queues of its keys and its connection; only `settle` and `refused` ever change.
 pub struct Waiter {
     /// The connection and its thread.
     pub thread: u16,
@@ -26,6 +26,8 @@ pub struct Waiter {
     /// Its place in every queue: ascends in the order of waiting. Drawn while its shards are held.
     pub order: u64,
     pub settle: Settle,
+    /// Its client has lost the right to run it: whoever serves it refuses it instead.
+    pub refused: AtomicBool,
 }
 
 impl Waiter {

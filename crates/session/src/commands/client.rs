@@ -320,8 +320,15 @@ fn info(cx: &mut Cx<'_>, _args: Args<'_>, _reply: &mut Reply) -> Result<Flow, Co
     Ok(cx.broadcast(ask, Box::new(write_lines)))
 }
 
+/// The filter that the words of LIST and KILL make.
+fn filter(cx: &Cx<'_>, args: Args<'_>) -> Result<Filter, CommandError> {
+    let shared = cx.worker.shared;
+    let knows_user = |name: &[u8]| crate::rights::lock(&shared.users).get(name).is_some();
+    Filter::parse(args, 2, shared.layout.databases, &knows_user)
+}
+
 fn list(cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow, CommandError> {
-    let filter = Filter::parse(args, 2, cx.worker.shared.layout.databases)?;
+    let filter = filter(cx, args)?;
     let me = (filter.skip_me == Some(true)).then_some(cx.client.id);
     let ask = Arc::new(move |worker: &mut crate::worker::Worker| -> crate::broadcast::Answer {
         Box::new(
@@ -346,11 +353,7 @@ fn write_lines(_cx: &mut Cx<'_>, answers: Vec<crate::broadcast::Answer>, reply: 
 
 fn kill(cx: &mut Cx<'_>, args: Args<'_>, _reply: &mut Reply) -> Result<Flow, CommandError> {
     let old_form = args.len() == 3;
-    let filter = if old_form {
-        Filter::address(&args[2])
-    } else {
-        Filter::parse(args, 2, cx.worker.shared.layout.databases)?
-    };
+    let filter = if old_form { Filter::address(&args[2]) } else { filter(cx, args)? };
     let me = cx.client.id;
     let skip_me = filter.skip_me.unwrap_or(!old_form);
     let ask = Arc::new(move |worker: &mut crate::worker::Worker| -> crate::broadcast::Answer {

@@ -354,13 +354,10 @@ fn keys_of(cx: &Cx<'_>, words: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, Comma
     }
     let mut keys = Vec::new();
     let invalid = |_| CommandError::fixed("ERR Invalid arguments specified for command");
-    command::key_positions(entry.spec.keys, words, |index, flags| keys.push((index, flags)))
-        .map_err(invalid)?;
-    if entry.full_name == "set" {
-        // The row says what SET may do; its options say what this one does.
-        let reads = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"get"));
-        let base = if reads { KeyFlags::RW.with(KeyFlags::ACCESS) } else { KeyFlags::OW };
-        keys.iter_mut().for_each(|(_, flags)| *flags = base.with(KeyFlags::UPDATE));
-    }
+    command::key_positions(entry.spec.keys, words, |index, flags| {
+        // Where the row says what a command may do, its options say what this call does.
+        keys.push((index, command::call_flags(entry.spec.name, words, flags)));
+    })
+    .map_err(invalid)?;
     Ok(keys)
 }

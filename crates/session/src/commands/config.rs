@@ -8,6 +8,7 @@ use resp::{Args, Reply};
 use super::help;
 use crate::broadcast::answers_as;
 use crate::config::{Config, ListenSettings, SetError};
+use crate::rights::{self, Changes};
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 use crate::{limits, logger};
 
@@ -124,7 +125,8 @@ fn get(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comma
 }
 
 fn rewrite(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    match cx.worker.config.rewrite() {
+    let users = rights::lines_to_write(&cx.worker.config, &rights::lock(&cx.worker.shared.users));
+    match cx.worker.config.rewrite(&users) {
         Ok(()) => log::info!("CONFIG REWRITE executed with success."),
         Err(error) => {
             log::warn!("CONFIG REWRITE failed: {error}");
@@ -201,11 +203,18 @@ fn put_into_effect(
             cx.worker.used_memory()
         );
     }
+    let changes = if new.requirepass == current.requirepass {
+        Changes::new()
+    } else {
+        rights::require_password(cx.worker.shared, &new.requirepass)
+    };
     *current = Arc::new(new);
     drop(current);
-    let ask = Arc::new(|worker: &mut Worker| {
+    let me = cx.client.id;
+    let ask = Arc::new(move |worker: &mut Worker| {
         let config = Arc::clone(&lock(&worker.shared.config));
         worker.configure(config);
+        worker.take_users(&changes, me);
         Box::new(()) as crate::broadcast::Answer
     });
     Ok(cx.broadcast(

@@ -5,6 +5,8 @@ use reactor::ConnId;
 use resp::{Args, Proto, Reply};
 
 use crate::client::ReplyMode;
+use crate::rights::log::Incident;
+use crate::rights::{self, Context};
 use crate::transaction::selected;
 use crate::worker::{Cx, Flow, SessionRun};
 
@@ -181,7 +183,7 @@ fn reset(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Co
     cx.client.reply_mode = ReplyMode::On;
     cx.client.no_evict = false;
     cx.client.no_touch = false;
-    cx.client.authenticated = cx.worker.config.requirepass.is_empty();
+    cx.client.become_default(&cx.worker.default_user);
     crate::monitor::end(cx);
     cx.worker.unsubscribe_all(cx.client, ConnId::from_bits(cx.ticket.connection));
     cx.worker.untrack(cx.client, ConnId::from_bits(cx.ticket.connection));
@@ -192,7 +194,7 @@ fn reset(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Co
 fn auth(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
     let (user, password) = match args.len() {
         2 => {
-            if cx.worker.config.requirepass.is_empty() {
+            if cx.worker.default_user.nopass {
                 return Err(CommandError::fixed(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
@@ -202,30 +204,26 @@ fn auth(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comm
         3 => (&args[1], &args[2]),
         _ => return Err(CommandError::SYNTAX),
     };
-    authenticate(cx, user, password)?;
+    authenticate(cx, user, password, &args[0])?;
     reply.ok();
     Ok(Flow::Done)
 }
 
-/// Checks a user's password; the only user is `default`, and without a password every one is right.
-fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    let expected = &cx.worker.config.requirepass;
-    let right = expected.is_empty() || equal_in_constant_time(expected, password);
-    if user == b"default" && right {
-        cx.client.authenticated = true;
+/// Makes the client the user with this name, if the password is right. `word` is the command's name as it was sent.
+fn authenticate(cx: &mut Cx<'_>, name: &[u8], password: &[u8], word: &[u8]) -> Result<(), CommandError> {
+    // The hash is reckoned after the directory is left, so that many who log in do not wait for one another.
+    let found = rights::lock(&cx.worker.shared.users).get(name).cloned();
+    if let Some(user) = found.filter(|user| user.accepts(password)) {
+        cx.client.user = user;
+        cx.client.logged_in = true;
+        cx.client.settle_rights(cx.worker.default_user.is_open());
         return Ok(());
     }
     cx.worker.stats().auth_denied.add(1);
+    let context = if cx.in_exec() { Context::Multi } else { Context::Toplevel };
+    let incident = Incident { reason: "auth", context: context.name(), object: word, username: name };
+    cx.worker.log_incident(cx.client, incident);
     Err(CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled."))
-}
-
-/// Compares in a time that depends on the lengths only, so that a password cannot be guessed byte by byte.
-fn equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
-    let mut difference = u8::from(expected.len() != given.len());
-    for (index, byte) in given.iter().enumerate() {
-        difference |= byte ^ expected.get(index).copied().unwrap_or(0);
-    }
-    std::hint::black_box(difference) == 0
 }
 
 fn hello(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
@@ -257,7 +255,7 @@ fn hello(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Com
         }
     }
     if let Some((user, password)) = user {
-        authenticate(cx, user, password)?;
+        authenticate(cx, user, password, &args[0])?;
     }
     if !cx.client.authenticated {
         return Err(CommandError::fixed(

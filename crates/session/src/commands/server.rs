@@ -16,7 +16,6 @@ const REPLICA_FLAGS: Flags =
 const REPLICAOF_SYNTAX: &str = "args(host-port{host:string port:integer}|no-one{NO=no! ONE=one!})";
 
 pub const ROWS: &[Command<SessionRun>] = &[
-    row("ACL", "Commands about users.", "6.0.0", -2, Flags::NONE, acl_help).with(ACL),
     row("INFO", "Shows figures about the server.", "1.0.0", -1, QUIET, info)
         .explicit(Categories::DANGEROUS)
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
@@ -52,25 +51,11 @@ pub const ROWS: &[Command<SessionRun>] = &[
 const ROLE_FLAGS: Flags = Flags::NOSCRIPT.with(QUIET).with(Flags::FAST);
 const SHUTDOWN_FLAGS: Flags = ADMIN.with(Flags::NO_MULTI).with(Flags::ALLOW_BUSY);
 
-const ACL: &[Command<SessionRun>] = &[
-    row("HELP", "Shows the subcommands.", "6.0.0", 2, QUIET, acl_help),
-    row("WHOAMI", "Names the connection's user.", "6.0.0", 2, Flags::NOSCRIPT.with(QUIET), whoami),
-];
-
 const MODULE: &[Command<SessionRun>] = &[
     row("HELP", "Shows the subcommands.", "5.0.0", 2, QUIET, module_help),
     row("LIST", "Lists the modules.", "4.0.0", 2, Flags::ADMIN.with(Flags::NOSCRIPT), module_list)
         .tips(&["nondeterministic_output_order"]),
 ];
-
-fn acl_help(_cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    help(reply, "ACL", &["WHOAMI -- the user of this connection."])
-}
-
-fn whoami(_cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    reply.bulk(b"default");
-    Ok(Flow::Done)
-}
 
 fn module_help(_cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
     help(reply, "MODULE", &["LIST -- the modules that are loaded: none, Darter has no modules."])

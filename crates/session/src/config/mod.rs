@@ -20,6 +20,7 @@ use std::path::PathBuf;
 pub use own::os_text;
 pub use own::{OUTPUT_CLASSES, OutputLimit};
 pub use rewrite::RewriteError;
+pub(crate) use rewrite::replace_file;
 pub use setting::{Change, Reason, Setting, Stance};
 pub use source::{Action, Arguments, LoadError, Loaded, load};
 pub use table::SETTINGS;
@@ -34,9 +35,18 @@ pub struct Config {
     texts: Vec<Box<[u8]>>,
     /// The configuration file, if the process was started with one: what CONFIG REWRITE writes.
     pub file: Option<PathBuf>,
+    /// The users that its `user` lines declare.
+    pub users: Vec<DeclaredUser>,
     /// The directory the process was started in, the default of `dir`.
     start_dir: Box<[u8]>,
     fields: Fields,
+}
+
+/// A user as a line of the configuration declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredUser {
+    pub name: Vec<u8>,
+    pub rules: Vec<Vec<u8>>,
 }
 
 impl std::ops::Deref for Config {
@@ -88,7 +98,7 @@ impl Config {
         let mut texts: Vec<Box<[u8]>> = SETTINGS.iter().map(|row| row.default.as_bytes().into()).collect();
         texts[row_of("dir")] = start_dir.clone();
         let fields = Fields::read(&texts);
-        Self { texts, file, start_dir, fields }
+        Self { texts, file, users: Vec::new(), start_dir, fields }
     }
 
     /// The value of the setting with this name or alias, as CONFIG GET shows it.

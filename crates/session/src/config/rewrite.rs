@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::own::{OUTPUT_CLASSES, read_output_limits};
 use super::setting::{Kind, Setting};
@@ -37,23 +38,29 @@ impl std::error::Error for RewriteError {}
 
 impl Config {
     /// Writes the configuration into the file it came from. A file that was removed meanwhile is made anew.
-    pub fn rewrite(&self) -> Result<(), RewriteError> {
+    /// `users` are the lines of the users, which take the place of those that the file has.
+    pub fn rewrite(&self, users: &[Vec<u8>]) -> Result<(), RewriteError> {
         let path = self.file.as_deref().ok_or(RewriteError::NoFile)?;
         let old = match std::fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(RewriteError::Io(error)),
         };
-        replace_file(path, &self.rewritten(&old)).map_err(RewriteError::Io)
+        replace_file(path, &self.rewritten(&old, users)).map_err(RewriteError::Io)
     }
 
     /// The text of a configuration file that was `old`, with the present values.
-    fn rewritten(&self, old: &[u8]) -> Vec<u8> {
+    fn rewritten(&self, old: &[u8], users: &[Vec<u8>]) -> Vec<u8> {
         let mut out: Vec<u8> = Vec::with_capacity(old.len());
         let mut written = vec![false; SETTINGS.len()];
         let mut signed = false;
+        let mut users = users.iter();
         for line in old.split_inclusive(|&byte| byte == b'\n') {
             signed |= line.trim_ascii() == SIGNATURE.as_bytes();
+            if is_user_line(line) {
+                users.next().inspect(|line| push_lines(&mut out, std::slice::from_ref(line)));
+                continue;
+            }
             match row_of_line(line) {
                 None => out.extend_from_slice(line),
                 Some(row) if written[row] => {}
@@ -63,8 +70,9 @@ impl Config {
                 }
             }
         }
-        for (row, written) in written.iter().enumerate() {
-            let lines = if *written { Vec::new() } else { self.lines(row, false) };
+        let settings = written.iter().enumerate();
+        let new = settings.map(|(row, written)| if *written { Vec::new() } else { self.lines(row, false) });
+        for lines in new.chain(std::iter::once(users.cloned().collect())) {
             if lines.is_empty() {
                 continue;
             }
@@ -140,6 +148,14 @@ fn with_unit(digits: &[u8]) -> String {
     }
 }
 
+/// Whether a line of the file declares a user.
+fn is_user_line(line: &[u8]) -> bool {
+    line.trim_ascii()
+        .split(|byte| byte.is_ascii_whitespace())
+        .next()
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
+}
+
 /// The setting that a line of the file sets; none for comments, includes and what cannot be read.
 fn row_of_line(line: &[u8]) -> Option<usize> {
     let line = line.trim_ascii();
@@ -159,12 +175,15 @@ fn push_lines(out: &mut Vec<u8>, lines: &[Vec<u8>]) {
 }
 
 /// Puts `text` in the place of the file, with its permissions, so that after a crash either the old or the new one is there.
-fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     // A link keeps pointing at the file that is replaced.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let beside = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    // Two threads may write at once.
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let beside = dir.join(format!(".{name}.{}.{number}.tmp", std::process::id()));
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&beside)?;
         if let Ok(old) = std::fs::metadata(&path) {

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::setting::{Reason, Stance};
-use super::{Config, SETTINGS, os_bytes, os_str, os_text};
+use super::{Config, DeclaredUser, SETTINGS, os_bytes, os_str, os_text};
 
 /// A file that includes itself would otherwise never end.
 const INCLUDE_DEPTH_MAX: u32 = 16;
@@ -196,7 +196,7 @@ impl Reader {
     fn obey(&mut self, words: &[Vec<u8>], place: &str) -> Result<(), Reason> {
         let (name, values) = words.split_first().expect("a directive has a name");
         match name.to_ascii_lowercase().as_slice() {
-            b"user" => return Err("Darter has no access control lists yet: no users are accepted".into()),
+            b"user" => return self.declare_user(values),
             b"loadmodule" => return Err("Darter loads no modules".into()),
             b"rename-command" => return Err("Darter does not rename commands".into()),
             _ => {}
@@ -211,6 +211,23 @@ impl Reader {
             self.tuning.retain(|(name, _)| *name != SETTINGS[row].name);
             self.tuning.push((SETTINGS[row].name, place.to_owned()));
         }
+        Ok(())
+    }
+
+    /// `user name rule ...`
+    fn declare_user(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
+        let (name, rules) = words.split_first().ok_or("Bad directive or wrong number of arguments")?;
+        let users = &mut self.config.users;
+        if users.iter().any(|known| known.name == *name) {
+            let name = String::from_utf8_lossy(name);
+            return Err(format!(
+                "Error in user declaration '{name}': Duplicate user found. A user can only be defined once in config files"
+            )
+            .into());
+        }
+        let checked: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+        crate::rights::check_declared(name, &checked)?;
+        users.push(DeclaredUser { name: name.clone(), rules: rules.to_vec() });
         Ok(())
     }
 

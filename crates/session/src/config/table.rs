@@ -14,11 +14,9 @@ const I64_MAX: i64 = i64::MAX;
 const BYTES_MAX: u64 = i64::MAX as u64;
 
 pub static SETTINGS: &[Setting] = &[
-    Setting::choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]).tuning(),
-    Setting::text("aclfile", "")
-        .fixed()
-        .promise(own::is_empty, "Darter has no access control lists yet: no file is accepted"),
-    Setting::int("acllog-max-len", "128", 0, I64_MAX).tuning(),
+    Setting::choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
+    Setting::text("aclfile", "").fixed(),
+    Setting::int("acllog-max-len", "128", 0, I64_MAX),
     Setting::int("active-defrag-cycle-max", "25", 1, 99).tuning(),
     Setting::int("active-defrag-cycle-min", "1", 1, 99).tuning(),
     Setting::int("active-defrag-cycle-us", "500", 0, 100000).tuning(),

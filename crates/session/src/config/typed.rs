@@ -82,6 +82,11 @@ impl Access {
 /// The settings that Darter obeys; each field has the name of its setting. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
+    /// `acl-pubsub-default allchannels`: new users may use every channel.
+    pub acl_pubsub_all_channels: bool,
+    /// Empty: users come from the configuration.
+    pub aclfile: PathBuf,
+    pub acllog_max_len: usize,
     pub availability_zone: String,
     pub bind: Vec<Bind>,
     pub busy_reply_threshold_ms: u64,
@@ -213,6 +218,9 @@ impl Fields {
     pub(super) fn read(texts: &[Box<[u8]>]) -> Self {
         let of = Texts(texts);
         Self {
+            acl_pubsub_all_channels: of.bytes("acl-pubsub-default") == b"allchannels",
+            aclfile: of.path("aclfile"),
+            acllog_max_len: of.number("acllog-max-len"),
             availability_zone: of.string("availability-zone"),
             bind: binds(of.bytes("bind")),
             busy_reply_threshold_ms: of.number("busy-reply-threshold"),
