@@ -270,6 +270,29 @@ impl Engine {
         }
     }
 
+    /// A second engine of the same thread, over the same shards.
+    pub fn second(&self, rng: Rng) -> Self {
+        let home = Arc::clone(&self.home);
+        Self::new(self.thread, Arc::clone(&self.shards), self.surroundings.clone(), rng, home)
+    }
+
+    /// Takes over what a second engine of this thread has done and still owes.
+    #[inline]
+    pub fn take_over(&mut self, second: &mut Self) {
+        if second.has_duty() || !second.journal.is_empty() || second.counters != Counters::default() {
+            self.take_over_work(second);
+        }
+    }
+
+    #[cold]
+    fn take_over_work(&mut self, second: &mut Self) {
+        while second.has_duty() {
+            second.drain_duty();
+        }
+        self.counters.add(std::mem::take(&mut second.counters));
+        self.journal.append(&mut second.journal);
+    }
+
     /// The shards of the keys that `args` name by these specifications, ascending.
     pub fn shards_of_words(&self, keys: &[KeySpec], args: Args<'_>) -> Vec<ShardId> {
         let mut ids = Vec::new();

@@ -88,6 +88,11 @@ struct Kept {
 }
 
 impl Log {
+    /// For a script among other commands: what was touched before it counts, too.
+    pub(crate) fn of_transaction() -> Self {
+        Self { elsewhere: true, ..Self::default() }
+    }
+
     pub(crate) fn clear(&mut self) {
         let Self { records, kept, touched, .. } = self;
         records.clear();

@@ -322,7 +322,7 @@ impl Task {
                 }
             }
             if let Some(program) = &mut queued.program {
-                let mut log = Log::default();
+                let mut log = Log::of_transaction();
                 let to = (&mut self.reply, self.ticket);
                 run_script(&self.surroundings, &mut cx, &mut **program, &mut log, to);
                 self.stamped.records.append(&mut log.records);

@@ -267,54 +267,51 @@ impl Program for Fill {
     }
 }
 
+/// Writes to three keys, then to one whose shard is taken.
+struct Halfway {
+    rows: Vec<(&'static command::Spec, Plan)>,
+    last: Vec<u8>,
+}
+impl Program for Halfway {
+    fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
+        let last = self.last.clone();
+        let calls: [&[&[u8]]; 5] = [
+            &[b"SET", b"{a}old", b"new"],
+            &[b"LPUSH", b"{a}fresh", b"x"],
+            &[b"DEL", b"{a}volatile"],
+            &[b"RPUSH", b"{a}list", b"z"],
+            &[b"SET", &last, b"x"],
+        ];
+        for (row, words) in self.rows.iter().zip(calls) {
+            let args = OwnedArgs::from_words(words);
+            match inside.call((row.0, &row.1), args.as_args(), None, &mut Reply::default()) {
+                Ok(()) => {}
+                Err(Refused::Taken) => return,
+                Err(Refused::Error(error)) => panic!("{}", error.text()),
+            }
+        }
+        reply.ok();
+    }
+}
+
+/// A command of its own.
+fn run_alone(world: &World, engine: &mut Engine, words: &[&[u8]]) -> String {
+    let (spec, plan) = world.plan(words[0]);
+    let args = OwnedArgs::from_words(words);
+    let mut reply = Reply::default();
+    let (plan, keys, args) = (&plan, spec.keys, args.as_args());
+    let call = router::engine::Call { plan, keys, args, db: 0, hint: None, connection: 0, caching: None };
+    assert!(matches!(engine.run(call, &mut reply), Ran::Done));
+    String::from_utf8_lossy(&reply.bytes).into_owned()
+}
+
 /// What a script wrote before it met a taken shard is as it was before: values, deadlines, keys that were not there.
 #[test]
 fn a_script_that_meets_a_taken_shard_leaves_nothing() {
-    /// Writes to three keys, then to one whose shard is taken.
-    struct Halfway {
-        rows: Vec<(&'static command::Spec, Plan)>,
-        last: Vec<u8>,
-    }
-    impl Program for Halfway {
-        fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
-            let last = self.last.clone();
-            let calls: [&[&[u8]]; 5] = [
-                &[b"SET", b"{a}old", b"new"],
-                &[b"LPUSH", b"{a}fresh", b"x"],
-                &[b"DEL", b"{a}volatile"],
-                &[b"RPUSH", b"{a}list", b"z"],
-                &[b"SET", &last, b"x"],
-            ];
-            for (row, words) in self.rows.iter().zip(calls) {
-                let args = OwnedArgs::from_words(words);
-                match inside.call((row.0, &row.1), args.as_args(), None, &mut Reply::default()) {
-                    Ok(()) => {}
-                    Err(Refused::Taken) => return,
-                    Err(Refused::Error(error)) => panic!("{}", error.text()),
-                }
-            }
-            reply.ok();
-        }
-    }
     let world = World::new(1);
     let layout = world.layout;
     let mut engine = world.engine(0, 1, true);
-    let command = |engine: &mut Engine, words: &[&[u8]]| {
-        let (spec, plan) = world.plan(words[0]);
-        let args = OwnedArgs::from_words(words);
-        let mut reply = Reply::default();
-        let call = router::engine::Call {
-            plan: &plan,
-            keys: spec.keys,
-            args: args.as_args(),
-            db: 0,
-            hint: None,
-            connection: 0,
-            caching: None,
-        };
-        assert!(matches!(engine.run(call, &mut reply), Ran::Done));
-        String::from_utf8_lossy(&reply.bytes).into_owned()
-    };
+    let command = |engine: &mut Engine, words: &[&[u8]]| run_alone(&world, engine, words);
     command(&mut engine, &[b"SET", b"{a}old", b"1"]);
     command(&mut engine, &[b"SET", b"{a}volatile", b"v", b"PX", b"100000"]);
     command(&mut engine, &[b"RPUSH", b"{a}list", b"x", b"y"]);

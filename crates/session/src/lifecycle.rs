@@ -268,7 +268,9 @@ impl Worker {
     /// Handles what other threads have sent.
     pub(crate) fn read_mail(&mut self) {
         let shared = self.shared;
-        for message in shared.peers[usize::from(self.engine.thread)].mailbox.take() {
+        let postponed = std::mem::take(&mut self.postponed_mail);
+        let mail = shared.peers[usize::from(self.engine.thread)].mailbox.take();
+        for message in postponed.into_iter().chain(mail) {
             match message {
                 Message::Finished(task) => self.finished(task),
                 Message::Adopt(socket, addresses) => self.adopt(socket, addresses),

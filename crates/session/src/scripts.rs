@@ -13,6 +13,7 @@ mod busy;
 mod cache;
 mod host;
 mod run;
+mod stand_in;
 
 pub use busy::Busy;
 pub use cache::{Cache, Local, digest};

@@ -9,6 +9,7 @@
 //!                                             3. run in order, replies into one buffer --send--> reactor
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,6 +117,11 @@ pub struct Worker {
     pub(crate) room: Room,
     /// The scripts that this thread has met.
     pub(crate) scripts: crate::scripts::Local,
+    /// The engine that is in place of the other while a script has that.
+    pub(crate) spare: Option<Box<Engine>>,
+    /// What came for the thread while a script ran for too long, and has to wait until it has ended.
+    pub(crate) postponed: VecDeque<Event>,
+    pub(crate) postponed_mail: Vec<Message>,
     pub(crate) listeners: Tokens,
     pub(crate) reply: Reply,
     /// Where the reply of the command that runs now begins.
@@ -158,6 +164,9 @@ impl Worker {
             deadlines: Deadlines::default(),
             room: Room::default(),
             scripts: crate::scripts::Local::default(),
+            spare: None,
+            postponed: VecDeque::new(),
+            postponed_mail: Vec::new(),
             listeners: Tokens::default(),
             reply: Reply::default(),
             command_mark: Reply::default().mark(),
@@ -214,7 +223,7 @@ impl Worker {
             let started = clock::ticks();
             self.now_ms = clock::unix_ms();
             self.engine.surroundings.now_ms = self.now_ms;
-            while let Some(event) = self.reactor.next_event() {
+            while let Some(event) = self.next_event() {
                 self.event(event);
             }
             self.read_mail();
@@ -246,7 +255,8 @@ impl Worker {
     /// How long the loop may wait for events: not at all while there is something to do. Announces the sleep, so that whoever
     /// sends a message from now on wakes this thread.
     fn timeout(&mut self) -> Option<Duration> {
-        if self.engine.has_duty() || !self.me().mailbox.prepare_sleep() {
+        let postponed = !self.postponed.is_empty() || !self.postponed_mail.is_empty();
+        if self.engine.has_duty() || postponed || !self.me().mailbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
         let pause_ms = self.pause.until_ms.saturating_sub(self.now_ms);
@@ -255,7 +265,11 @@ impl Worker {
         Some(self.background.wait().min(until_pause_ends).min(until_wait_ends))
     }
 
-    fn event(&mut self, event: Event) {
+    fn next_event(&mut self) -> Option<Event> {
+        self.postponed.pop_front().or_else(|| self.reactor.next_event())
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
         match event {
             Event::Accepted { listener, socket } => crate::accept::accepted(self, listener, socket),
             Event::Data { conn, input } => self.data(conn, &input),

@@ -191,8 +191,7 @@ fn exists(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Co
     let cache = &cx.worker.shared.scripts;
     reply.array(args.len() - 2);
     for word in args.iter().skip(2) {
-        // As Valkey: only the digest in lower case is found.
-        let known = digest(word).filter(|sha| *sha == *word).is_some_and(|sha| cache.get(&sha).is_some());
+        let known = digest(word).is_some_and(|sha| cache.get(&sha).is_some());
         reply.int(known.into());
     }
     Ok(Flow::Done)

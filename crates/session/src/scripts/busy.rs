@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use command::CommandError;
 
 /// The error of a script that was killed.
-pub const KILLED: &str = "Error running script: Script killed by user with SCRIPT KILL.";
+pub const KILLED: &str = "Script killed by user with SCRIPT KILL.";
 
 const BUSY_SCRIPT: CommandError = CommandError::fixed(
     "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",

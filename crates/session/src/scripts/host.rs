@@ -16,7 +16,7 @@ use super::busy::{KILLED, Slow};
 use super::run::Facts;
 use crate::pubsub::Kind;
 use crate::shared::Shared;
-use crate::worker::SessionRun;
+use crate::worker::{SessionRun, Worker};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown command called from script");
 const WRONG_COUNT: CommandError = CommandError::fixed("ERR Wrong number of args calling command from script");
@@ -24,6 +24,9 @@ const NOT_FROM_SCRIPT: CommandError =
     CommandError::fixed("ERR This Valkey command is not allowed from script");
 const READ_ONLY: CommandError =
     CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
+
+/// What a read-only script may not call although it is no write: replicas hear of it.
+const MAY_REPLICATE: [&str; 3] = ["PUBLISH", "SPUBLISH", "PFCOUNT"];
 
 /// The words of a command, put together for its function. Kept with the virtual machine.
 #[derive(Default)]
@@ -55,6 +58,9 @@ impl Scratch {
     }
 }
 
+/// A message, its channel and what kind of channel that is.
+pub(super) type Message = (Kind, Box<[u8]>, Box<[u8]>);
+
 /// One run of a script.
 pub(super) struct Host<'h, 'a, 'x> {
     pub shared: &'static Shared,
@@ -63,13 +69,19 @@ pub(super) struct Host<'h, 'a, 'x> {
     pub inside: &'h mut Inside<'a, 'x>,
     pub scratch: &'h mut Scratch,
     /// Messages that leave when the script has ended: one that is undone sends none.
-    pub messages: Vec<(Kind, Box<[u8]>, Box<[u8]>)>,
+    pub messages: Vec<Message>,
     pub lines: Vec<(Level, Vec<u8>)>,
     /// `clock::ticks` when it began.
     pub started: u64,
     pub wrote: bool,
     pub slow: Option<Arc<Slow>>,
+    pub stand_in: Option<&'h mut Worker>,
+    /// `clock::ticks` when it last stood in.
+    pub stood_in: u64,
 }
+
+/// How often a thread sees to its other connections while a script runs for too long: every ms.
+const STAND_IN_NS: u64 = 1_000_000;
 
 impl Host<'_, '_, '_> {
     fn run(&mut self, words: &[&[u8]], reply: &mut Reply) -> Result<(), Refused> {
@@ -106,10 +118,11 @@ impl Host<'_, '_, '_> {
         if flags.has(Flags::NOSCRIPT) {
             return Err(NOT_FROM_SCRIPT);
         }
+        let read_only = self.facts.read_only || self.flags.has(ScriptFlags::NO_WRITES);
+        if read_only && (flags.has(Flags::WRITE) || MAY_REPLICATE.contains(&entry.spec.name)) {
+            return Err(READ_ONLY);
+        }
         if flags.has(Flags::WRITE) {
-            if self.facts.read_only || self.flags.has(ScriptFlags::NO_WRITES) {
-                return Err(READ_ONLY);
-            }
             if self.facts.out_of_memory
                 && flags.has(Flags::DENYOOM)
                 && !self.wrote
@@ -206,7 +219,17 @@ impl ::scripts::Host for Host<'_, '_, '_> {
                 Poll::Go
             }
             Some(slow) if slow.is_killed() => Poll::Kill(KILLED),
-            _ => Poll::Go,
+            Some(_) => {
+                let now = clock::ticks();
+                if now.wrapping_sub(self.stood_in) >= clock::ns_to_ticks(STAND_IN_NS)
+                    && let Some(worker) = &mut self.stand_in
+                {
+                    worker.stand_in();
+                    self.stood_in = clock::ticks();
+                }
+                Poll::Go
+            }
+            None => Poll::Go,
         }
     }
 }

@@ -117,6 +117,8 @@ struct Run<'a> {
     facts: Facts,
     /// It begins with fewer shards than there are.
     reaches_out: bool,
+    /// Sees to the other connections of the thread if it runs for too long.
+    stand_in: Option<&'a mut Worker>,
 }
 
 /// The same, on its own.
@@ -146,13 +148,14 @@ impl Program for Run<'_> {
 impl Program for Travelling {
     fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
         let Travelling { shared, mine, args, facts } = self;
-        let run = Run { shared, mine, args: args.as_args(), facts: facts.clone(), reaches_out: false };
-        play(&run, inside, reply);
+        let facts = facts.clone();
+        let mut run = Run { shared, mine, args: args.as_args(), facts, reaches_out: false, stand_in: None };
+        play(&mut run, inside, reply);
     }
 }
 
 /// Runs a script in the virtual machine of this thread.
-fn play(run: &Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
+fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
     let script = &run.mine.known.script;
     let keys: Vec<&[u8]> = run.args.from(FIRST_KEY).first(run.facts.keys).iter().collect();
     let argv: Vec<&[u8]> = run.args.from(FIRST_KEY + run.facts.keys).iter().collect();
@@ -168,6 +171,8 @@ fn play(run: &Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
             started: clock::ticks(),
             wrote: false,
             slow: None,
+            stand_in: run.stand_in.as_deref_mut(),
+            stood_in: 0,
         };
         let ended = machine.vm.run(script, &keys, &argv, &mut host, reply);
         if let Some(slow) = host.slow.take() {
@@ -284,8 +289,11 @@ pub(crate) fn evaluate(
     let ids: Vec<ShardId> =
         if with_all { (0..=shared.layout.mask).collect() } else { worker.engine.shards_of_words(KEYS, args) };
     worker.engine.surroundings.touch = !cx.client.no_touch;
-    let run = Run { shared, mine: &mine, args, facts, reaches_out: !with_all };
-    match worker.engine.run_script((cx.ticket.connection, cx.client.db), run, Run::own, &ids, reply) {
+    let mut engine = worker.lend_engine();
+    let run = Run { shared, mine: &mine, args, facts, reaches_out: !with_all, stand_in: Some(&mut *worker) };
+    let ran = engine.run_script((cx.ticket.connection, cx.client.db), run, Run::own, &ids, reply);
+    worker.return_engine(engine);
+    match ran {
         Ran::Done | Ran::Failed => Ok(Flow::Done),
         Ran::Waits(_) => panic!("a script does not wait"),
         Ran::Posted => {

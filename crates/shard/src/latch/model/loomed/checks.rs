@@ -163,7 +163,7 @@ fn visits_enter_further_shards_in_any_order() {
         };
         run(&world, 0, 1);
         other.join().unwrap();
-        let mut sum = |id| world.shards.with_one(id, &mut Duty::new(), |sum| *sum).expect("it is free");
+        let sum = |id| world.shards.with_one(id, &mut Duty::new(), |sum| *sum).expect("it is free");
         assert_eq!((sum(0), sum(1)), (5, 5));
     });
 }
