@@ -63,6 +63,86 @@ pub fn large_values(scene: &mut Scene) -> Result<()> {
     expect(client.call(&["DEL", "big"])?, "(integer) 1")
 }
 
+/// Elements of every collection may be as short and as long as values.
+pub fn large_elements(scene: &mut Scene) -> Result<()> {
+    let mut client = scene.client()?;
+    for len in [0, 1, 64, 16_384, 16_385, 65_535, 65_536, 8 << 20, WORD_BYTES_MAX] {
+        let element = noise(len);
+        let told = |e| format!("an element of {len} bytes: {e}");
+        for (add, added, find, found) in [
+            (["RPUSH", "k"].as_slice(), "(integer) 1", ["LPOS", "k"].as_slice(), "(integer) 0"),
+            (&["SADD", "k"], "(integer) 1", &["SISMEMBER", "k"], "(integer) 1"),
+            (&["ZADD", "k", "1.5"], "(integer) 1", &["ZSCORE", "k"], "\"1.5\""),
+            (&["HSETNX", "k", "f"], "(integer) 1", &["HGET", "k"], "(nil)"),
+            (&["XADD", "k", "5-1", "f"], "\"5-1\"", &["XLEN"], "(integer) 0"),
+        ] {
+            let with = |words: &[&str]| {
+                let words = words.iter().map(|word| word.as_bytes());
+                words.chain(std::iter::once(element.as_slice())).map(<[u8]>::to_vec).collect::<Vec<_>>()
+            };
+            expect(client.call(&with(add))?, added).map_err(told)?;
+            if len < WORD_BYTES_MAX {
+                expect(client.call(&with(find))?, found).map_err(told)?;
+                // As a name of its own, too: a field is as good as a value.
+                if add[0] == "HSETNX" {
+                    let named = [b"HSET".as_slice(), b"k", &element, b"v", b"other", &element];
+                    expect(client.call(&named)?, "(integer) 2").map_err(told)?;
+                    expect(client.call(&with(find))?, "\"v\"").map_err(told)?;
+                    if client.call(&["HGET", "k", "other"])? != Value::Bulk(element.clone()) {
+                        return Err(told("a field came back changed".into()).into());
+                    }
+                }
+            }
+            expect(client.call(&["DEL", "k"])?, "(integer) 1").map_err(told)?;
+        }
+    }
+    Ok(())
+}
+
+/// Commands of as many words as the protocol lets through: each has all of its effect.
+pub fn million_words(scene: &mut Scene) -> Result<()> {
+    const ELEMENTS: usize = 1_000_000;
+    let mut client = scene.client()?;
+    let numbers: Vec<String> = (0..ELEMENTS).map(|n| n.to_string()).collect();
+    let mut send = |start: &[&str], words: &[String]| -> Result<Value> {
+        let words = words.iter().map(String::as_str);
+        client.call(&start.iter().copied().chain(words).collect::<Vec<_>>())
+    };
+    let (all, half) = ("(integer) 1000000", "(integer) 500000");
+    for (start, added, count) in [
+        (["RPUSH", "k"].as_slice(), all, ["LLEN", "k"].as_slice()),
+        (&["SADD", "k"], all, &["SCARD", "k"]),
+        (&["ZADD", "k"], half, &["ZCARD", "k"]),
+        (&["HSET", "k"], half, &["HLEN", "k"]),
+        (&["PFADD", "k"], "(integer) 1", &["EXISTS", "k"]),
+        (&["XADD", "k", "1-1"], "\"1-1\"", &["EXISTS", "k"]),
+        (&["MSET"], "OK", &["DBSIZE"]),
+    ] {
+        let told = |e| format!("{}: {e}", start.join(" "));
+        expect(send(start, &numbers)?, added).map_err(told)?;
+        let has = send(count, &[])?;
+        match start[0] {
+            "PFADD" | "XADD" => expect(has, "(integer) 1").map_err(told)?,
+            // The neighbour's keys are there as well.
+            "MSET" => {
+                expect(send(&["EXISTS"], &numbers)?, half).map_err(told)?;
+                expect(send(&["DEL"], &numbers)?, half).map_err(told)?;
+            }
+            _ => expect(has, added).map_err(told)?,
+        }
+        send(&["DEL", "k"], &[])?;
+    }
+    // A wrong word at the end: nothing was done.
+    for start in [["ZADD", "k"].as_slice(), &["HINCRBY", "k"], &["MSETEX", "500000"]] {
+        let mut words = numbers.clone();
+        words.push("no number".to_string());
+        let reply = send(start, &words)?;
+        expect_error(&reply, "").map_err(|e| format!("{}: {e}", start.join(" ")))?;
+        expect(send(&["EXISTS", "k", "0", "2"], &[])?, "(integer) 0")?;
+    }
+    Ok(())
+}
+
 /// A counter that would overflow answers so and keeps its value.
 pub fn counters(scene: &mut Scene) -> Result<()> {
     let mut client = scene.client()?;

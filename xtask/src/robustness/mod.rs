@@ -58,6 +58,8 @@ const CASES: &[Case] = &[
     Case { name: "an HTTP POST is closed and logged", words: &[], run: protocol::http_post },
     Case { name: "binary keys of 0 B to 512 MB", words: &[], run: limits::binary_keys },
     Case { name: "values up to 512 MB both ways", words: &[], run: limits::large_values },
+    Case { name: "elements of 0 B to 512 MB in every type", words: &[], run: limits::large_elements },
+    Case { name: "commands of a million words", words: &[], run: limits::million_words },
     Case { name: "integer overflow in every counter command", words: &[], run: limits::counters },
     Case { name: "expiry beyond the representable", words: &[], run: limits::expiry },
     Case { name: "CONFIG SET with wrong types", words: &[], run: limits::config_set },
