@@ -11,6 +11,7 @@ pub mod load;
 mod machine;
 mod memory;
 pub mod process;
+mod sessions;
 mod sorted_sets;
 mod speed;
 mod types_stream;
@@ -83,6 +84,18 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "expiry", what: "keys that expire together", run: limits::expiry },
     Scenario { name: "stream", what: "a stream of 10M entries", run: types_stream::entries },
     Scenario { name: "hashes", what: "bytes per field of small and large hashes", run: hashes::memory },
+    Scenario { name: "script", what: "EVALSHA of a GET+SET script, pipeline 16", run: sessions::scripts },
+    Scenario {
+        name: "publish",
+        what: "PUBLISH to 100 subscribers, and to 10,000 channels with one subscriber each",
+        run: sessions::publish,
+    },
+    Scenario { name: "tracking", what: "GET with CLIENT TRACKING on, pipeline 16", run: sessions::tracking },
+    Scenario {
+        name: "acl",
+        what: "SET as one of 1,000 users with 10,000 rules, against no ACL, pipeline 16",
+        run: sessions::rules,
+    },
     Scenario {
         name: "hash-cpu",
         what: "1 thread, pipeline 256, HGET and HSET on a CPU of their own",

@@ -10,27 +10,50 @@ const KEYS: u64 = 1_000_000;
 const VALUE_BYTES: u64 = 64;
 
 /// How the load generator is run.
-struct Run {
-    test: &'static str,
-    pipeline: u32,
-    clients: u32,
-    requests: u64,
-    client_cpus: Option<&'static str>,
-    client_threads: u32,
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    /// A test's name, or what `command` is called.
+    pub test: &'static str,
+    pub pipeline: u32,
+    pub clients: u32,
+    pub requests: u64,
+    pub client_cpus: Option<&'static str>,
+    pub client_threads: u32,
+    /// Further options.
+    pub more: &'static [&'static str],
+    /// Instead of a named test.
+    pub command: &'static [&'static str],
+}
+
+impl Run {
+    /// A test with a pipeline of 16, the client on the second processor.
+    pub fn pipeline_16(test: &'static str, requests: u64) -> Run {
+        let (client_cpus, client_threads) = (Some("1"), 1);
+        Run {
+            test,
+            pipeline: 16,
+            clients: 50,
+            requests,
+            client_cpus,
+            client_threads,
+            more: &[],
+            command: &[],
+        }
+    }
 }
 
 /// What one run gave.
 #[derive(Clone, Copy, Default)]
-struct Outcome {
-    cpu_us: f64,
-    per_second: f64,
-    p99_ms: f64,
+pub(super) struct Outcome {
+    pub cpu_us: f64,
+    pub per_second: f64,
+    pub p99_ms: f64,
 }
 
 /// Medians of several runs of each side.
-struct Pair {
-    darter: Outcome,
-    valkey: Outcome,
+pub(super) struct Pair {
+    pub darter: Outcome,
+    pub valkey: Outcome,
 }
 
 /// P1, everything on one processor.
@@ -42,36 +65,24 @@ pub fn one_cpu(bench: &Bench) -> Result<Vec<Row>> {
         requests: 400_000,
         client_cpus: Some("0"),
         client_threads: 1,
+        more: &[],
+        command: &[],
     };
-    let pairs = compare(bench, 1, Some("0"), &[run("set"), run("get")])?;
+    let pairs = compare(bench, 1, Some("0"), &[run("set"), run("get")], |_| Ok(()))?;
     Ok(vec![cpu_row("SET", &pairs[0], 0.65), cpu_row("GET", &pairs[1], 0.65)])
 }
 
 /// P16, server and client on a processor each.
 pub fn pipeline_16(bench: &Bench) -> Result<Vec<Row>> {
-    let run = |test| Run {
-        test,
-        pipeline: 16,
-        clients: 50,
-        requests: 3_000_000,
-        client_cpus: Some("1"),
-        client_threads: 1,
-    };
-    let pairs = compare(bench, 1, Some("0"), &[run("set"), run("get")])?;
+    let run = |test| Run::pipeline_16(test, 3_000_000);
+    let pairs = compare(bench, 1, Some("0"), &[run("set"), run("get")], |_| Ok(()))?;
     Ok(vec![cpu_row("SET", &pairs[0], 0.60), cpu_row("GET", &pairs[1], 0.70)])
 }
 
 /// P64, server and client on a processor each.
 pub fn pipeline_64(bench: &Bench) -> Result<Vec<Row>> {
-    let run = |test| Run {
-        test,
-        pipeline: 64,
-        clients: 8,
-        requests: 5_000_000,
-        client_cpus: Some("1"),
-        client_threads: 1,
-    };
-    let pairs = compare(bench, 1, Some("0"), &[run("set"), run("get")])?;
+    let run = |test| Run { pipeline: 64, clients: 8, ..Run::pipeline_16(test, 5_000_000) };
+    let pairs = compare(bench, 1, Some("0"), &[run("set"), run("get")], |_| Ok(()))?;
     Ok(vec![cpu_row("SET", &pairs[0], 0.50), cpu_row("GET", &pairs[1], 0.60)])
 }
 
@@ -84,6 +95,8 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
         requests,
         client_cpus: None,
         client_threads: 2,
+        more: &[],
+        command: &[],
     };
     let runs = [
         run("set", 1, 500_000),
@@ -93,7 +106,7 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
         run("set", 64, 5_000_000),
         run("get", 64, 5_000_000),
     ];
-    let pairs = compare(bench, 2, None, &runs)?;
+    let pairs = compare(bench, 2, None, &runs, |_| Ok(()))?;
     let mut rows = Vec::new();
     for (run, pair) in runs.iter().zip(&pairs) {
         let name = format!("{} P{}", run.test.to_ascii_uppercase(), run.pipeline);
@@ -105,7 +118,7 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn cpu_row(name: &str, pair: &Pair, goal: f64) -> Row {
+pub(super) fn cpu_row(name: &str, pair: &Pair, goal: f64) -> Row {
     row(
         &format!(
             "{name}: CPU us/request ({:.0}k and {:.0}k requests/s)",
@@ -119,7 +132,7 @@ fn cpu_row(name: &str, pair: &Pair, goal: f64) -> Row {
     )
 }
 
-fn row(what: &str, pair: &Pair, of: impl Fn(&Outcome) -> f64, digits: usize, goal: Goal) -> Row {
+pub(super) fn row(what: &str, pair: &Pair, of: impl Fn(&Outcome) -> f64, digits: usize, goal: Goal) -> Row {
     let (darter, valkey) = (of(&pair.darter), of(&pair.valkey));
     let figure = darter / valkey;
     Row {
@@ -132,22 +145,30 @@ fn row(what: &str, pair: &Pair, of: impl Fn(&Outcome) -> f64, digits: usize, goa
     }
 }
 
-/// Runs everything against both servers in turn, round by round, and takes medians.
-fn compare(bench: &Bench, threads: u32, cpus: Option<&str>, runs: &[Run]) -> Result<Vec<Pair>> {
-    let servers = [(Side::Darter, threads), (Side::Valkey, threads)].map(|(side, threads)| {
-        let server = bench.start(side, threads, &[], cpus)?;
-        let fill = load::Load {
-            keys: 0..KEYS,
-            commands: KEYS,
-            random: false,
-            value_bytes: VALUE_BYTES..=VALUE_BYTES,
-            ttl_s: None,
-        };
-        load::run(&server, &fill)?;
-        Ok::<Server, crate::fail::Failure>(server)
-    });
-    let [darter, valkey] = servers;
-    let servers = [darter?, valkey?];
+/// A server that has all keys.
+pub(super) fn filled(bench: &Bench, side: Side, threads: u32, cpus: Option<&str>) -> Result<Server> {
+    let server = bench.start(side, threads, &[], cpus)?;
+    let fill = load::Load {
+        keys: 0..KEYS,
+        commands: KEYS,
+        random: false,
+        value_bytes: VALUE_BYTES..=VALUE_BYTES,
+        ttl_s: None,
+    };
+    load::run(&server, &fill)?;
+    Ok(server)
+}
+
+/// Runs everything against both servers in turn, round by round, and takes medians. `prepare` is for each server, before.
+pub(super) fn compare(
+    bench: &Bench,
+    threads: u32,
+    cpus: Option<&str>,
+    runs: &[Run],
+    prepare: fn(&Server) -> Result<()>,
+) -> Result<Vec<Pair>> {
+    let servers = [filled(bench, Side::Darter, threads, cpus)?, filled(bench, Side::Valkey, threads, cpus)?];
+    servers.iter().try_for_each(prepare)?;
     let mut outcomes = vec![[Vec::new(), Vec::new()]; runs.len()];
     for round in 0..bench.rounds {
         for (run, outcomes) in runs.iter().zip(&mut outcomes) {
@@ -173,24 +194,16 @@ fn compare(bench: &Bench, threads: u32, cpus: Option<&str>, runs: &[Run]) -> Res
         .collect())
 }
 
-fn middle(outcomes: &[Outcome]) -> Outcome {
+pub(super) fn middle(outcomes: &[Outcome]) -> Outcome {
     let of = |get: fn(&Outcome) -> f64| median(&outcomes.iter().map(get).collect::<Vec<_>>());
     Outcome { cpu_us: of(|o| o.cpu_us), per_second: of(|o| o.per_second), p99_ms: of(|o| o.p99_ms) }
 }
 
 /// One run of the load generator.
-fn once(bench: &Bench, server: &Server, run: &Run) -> Result<Outcome> {
+pub(super) fn once(bench: &Bench, server: &Server, run: &Run) -> Result<Outcome> {
     let requests = bench.count(run.requests);
     let mut command = shell::pinned(bench.client.path(), run.client_cpus);
-    command.args([
-        "-p",
-        &server.address.port().to_string(),
-        "-t",
-        run.test,
-        "-d",
-        &VALUE_BYTES.to_string(),
-        "--csv",
-    ]);
+    command.args(["-p", &server.address.port().to_string(), "-d", &VALUE_BYTES.to_string(), "--csv"]);
     command.args([
         "-P",
         &run.pipeline.to_string(),
@@ -202,6 +215,13 @@ fn once(bench: &Bench, server: &Server, run: &Run) -> Result<Outcome> {
     command.args(["-r", &KEYS.to_string()]).args(bench.client.own_words());
     if run.client_threads > 1 {
         command.args(["--threads", &run.client_threads.to_string()]);
+    }
+    command.args(run.more);
+    // A command of one's own comes last.
+    if run.command.is_empty() {
+        command.args(["-t", run.test]);
+    } else {
+        command.args(run.command);
     }
     let before = process::cpu_time(server.pid())?;
     let text = shell::output(&mut command)?;
