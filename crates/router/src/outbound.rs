@@ -71,7 +71,8 @@ impl Surroundings {
         if !events.is_empty() {
             self.tell(&events, by);
         }
-        let db = (!cx.elsewhere).then_some(cx.db);
+        // A script, which has no words here, may have worked in several databases.
+        let db = (!cx.elsewhere && !args.is_empty()).then_some(cx.db);
         let mut changes = Vec::new();
         cx.held.each(|data| {
             if data.is_tracked() {
@@ -131,6 +132,7 @@ impl Surroundings {
         self.published.set_tracked(data.id, data.tracking_counts());
     }
 
+    /// The client of `by` has read the keys of a command: whoever changes one tells it. After what has changed until then was told.
     #[inline(never)]
     pub(crate) fn remember(&self, cx: &mut Exec<'_>, args: Args<'_>, caching: Caching, by: Ticket) {
         let reader = Reader { connection: by.connection, thread: by.thread, command: caching.command };

@@ -133,11 +133,17 @@ impl Worker {
         }
         let bytes = std::mem::replace(&mut reply.bytes, self.reactor.buffer());
         let shared = std::mem::take(&mut reply.shared);
-        let size = bytes.len() + shared.iter().map(|(_, segment)| (**segment).as_ref().len()).sum::<usize>();
+        self.send(connection, Output { bytes, shared });
+    }
+
+    /// Hands bytes to the socket and looks at the limits of what a client may leave unread.
+    pub(crate) fn send(&mut self, connection: &mut Connection, output: Output) {
+        let shared = output.shared.iter().map(|(_, segment)| (**segment).as_ref().len());
+        let size = output.bytes.len() + shared.sum::<usize>();
         connection.client.bytes_out += size as u64;
         self.stats().net_output.add(size as u64);
         self.stats().writes_processed.add(1);
-        self.reactor.send(connection.reactor_id, Output { bytes, shared });
+        self.reactor.send(connection.reactor_id, output);
         let pending = self.reactor.pending(connection.reactor_id);
         if pending > 0 {
             self.check_output(connection, pending);

@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use reactor::ConnId;
+use reactor::{ConnId, Output};
 use resp::{Proto, Reply};
 use stdx::glob;
 
@@ -91,9 +91,10 @@ impl Default for Directory {
 
 /// A message on its way to a thread.
 pub struct Publication {
-    pub kind: Kind,
-    pub channel: Box<[u8]>,
-    pub payload: Box<[u8]>,
+    kind: Kind,
+    /// The channel and the payload behind it.
+    text: Box<[u8]>,
+    channel_len: usize,
     /// The patterns that fit, for the same message.
     patterns: Vec<Box<[u8]>>,
 }
@@ -251,19 +252,24 @@ impl Shared {
             return 0;
         }
         let (patterns, by_pattern) = if patterns { directory.fitting(channel) } else { Default::default() };
-        let mut threads: Listeners = by_name.to_vec();
-        by_pattern.iter().for_each(|(thread, count)| add_to(&mut threads, *thread, *count));
+        let mut several = Listeners::new();
+        let threads = if by_pattern.is_empty() {
+            by_name
+        } else {
+            several.extend_from_slice(by_name);
+            by_pattern.iter().for_each(|(thread, count)| add_to(&mut several, *thread, *count));
+            &several
+        };
         if threads.is_empty() {
             return 0;
         }
-        let publication =
-            Arc::new(Publication { kind, channel: channel.into(), payload: payload.into(), patterns });
-        for (thread, _) in &threads {
+        let text = [channel, payload].concat().into_boxed_slice();
+        let publication = Arc::new(Publication { kind, text, channel_len: channel.len(), patterns });
+        for (thread, _) in threads {
             self.send(*thread, Message::Published(Arc::clone(&publication)));
         }
-        // Only now, so that two messages of one channel reach all threads in the same order.
-        drop(stripe);
-        total(&threads)
+        // The stripe is left only now, so that two messages of one channel reach all threads in the same order.
+        total(threads)
     }
 }
 
@@ -325,7 +331,8 @@ impl Worker {
 
     /// A message has come for connections of this thread. It is handed to the sockets by [`Self::flush_pushes`].
     pub(crate) fn deliver(&mut self, publication: &Publication) {
-        let Publication { kind, channel, payload, patterns } = publication;
+        let Publication { kind, text, channel_len, patterns } = publication;
+        let (channel, payload) = text.split_at(*channel_len);
         self.push_to(*kind, channel, &[kind.message(), channel, payload]);
         for pattern in patterns {
             self.push_to(Kind::Pattern, pattern, &[Kind::Pattern.message(), pattern, channel, payload]);
@@ -333,23 +340,28 @@ impl Worker {
     }
 
     fn push_to(&mut self, kind: Kind, name: &[u8], words: &[&[u8]]) {
-        let Self { subscriptions, connections, .. } = self;
+        let Self { subscriptions, connections, reactor, .. } = self;
         let Some(listening) = subscriptions.names[kind as usize].get(name) else { return };
+        // Encoded once per protocol; for one connection in place.
         let mut encoded = [const { Vec::new() }; 2];
         for id in listening {
             let connection = connections.get_mut(id.index()).and_then(Option::as_deref_mut);
             let Some(connection) = connection.filter(|connection| connection.reactor_id == *id) else {
                 continue;
             };
-            let bytes = &mut encoded[usize::from(connection.client.proto == Proto::Resp3)];
-            if bytes.is_empty() {
-                let mut reply = Reply::new(connection.client.proto);
-                reply.push(words.len());
-                words.iter().for_each(|word| reply.bulk(word));
-                *bytes = reply.bytes;
-            }
             if connection.pushes.is_empty() {
                 subscriptions.unflushed.push(*id);
+                if connection.pushes.capacity() == 0 {
+                    connection.pushes = reactor.buffer();
+                }
+            }
+            let proto = connection.client.proto;
+            if listening.len() == 1 {
+                return encode(words, proto, &mut connection.pushes);
+            }
+            let bytes = &mut encoded[usize::from(proto == Proto::Resp3)];
+            if bytes.is_empty() {
+                encode(words, proto, bytes);
             }
             connection.pushes.extend_from_slice(bytes);
         }
@@ -379,15 +391,21 @@ impl Worker {
             if connection.remaining.is_some() {
                 self.subscriptions.unflushed.push(id);
             } else {
-                let mut reply = self.take_reply(&connection);
-                reply.bytes.append(&mut connection.pushes);
-                connection.pushes = Vec::new();
-                self.flush(&mut connection, &mut reply);
-                self.give_back(reply);
+                let bytes = std::mem::take(&mut connection.pushes);
+                self.send(&mut connection, Output { bytes, shared: Vec::new() });
             }
             self.put_back(connection);
         }
     }
+}
+
+/// Appends a message.
+fn encode(words: &[&[u8]], proto: Proto, to: &mut Vec<u8>) {
+    let mut reply = Reply::new(proto);
+    reply.bytes = std::mem::take(to);
+    reply.push(words.len());
+    words.iter().for_each(|word| reply.bulk(word));
+    *to = reply.bytes;
 }
 
 fn add_to(listeners: &mut Listeners, thread: u16, count: u32) {

@@ -34,6 +34,12 @@ use crate::worker::Worker;
 /// The channel on which a client in RESP2 hears of changes that others redirect to it.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
+/// Changes that wait for one connection; beyond that it is told that everything has changed.
+const PENDING_MAX: usize = 1 << 16;
+
+/// Changes that wait for one thread; beyond that all of its clients that track are told that everything has changed.
+const INBOX_MAX: usize = 1 << 18;
+
 /// How a client tracks.
 #[derive(Default)]
 pub struct Tracking {
@@ -184,6 +190,11 @@ impl Shared {
         let inbox = &self.peers[usize::from(thread)].changes;
         let mut changes = inbox.changes.lock().unwrap_or_else(PoisonError::into_inner);
         changes.extend(new);
+        if changes.len() > INBOX_MAX {
+            let by = changes[0].by;
+            changes.clear();
+            changes.push(Change { key: None, readers: Vec::new(), broadcast: true, by });
+        }
         // Release: whoever sees the flag, and is ordered behind this shard's latch, finds the changes.
         let woken = inbox.waiting.swap(true, Ordering::Release);
         drop(changes);
@@ -266,11 +277,13 @@ impl Worker {
         self.take_changes(Some(connection));
         let in_transaction = connection.client.transaction.is_some();
         let now = connection.client.command_number();
-        let name = connection.client.last_command.and_then(|number| self.shared.table.name_of(number.into()));
-        let is_about_clients = name.is_some_and(|name| name.starts_with("client|"));
+        let last_command = connection.client.last_command;
         let Some(tracking) = &mut connection.client.tracking else { return };
-        // As with the peers, it is for the next command that is not about clients, or for a whole transaction.
-        tracking.caching &= in_transaction || is_about_clients;
+        if tracking.caching && !in_transaction {
+            // As with the peers, it is for the next command that is not about clients, or for a whole transaction.
+            let name = last_command.and_then(|number| self.shared.table.name_of(number.into()));
+            tracking.caching = name.is_some_and(|name| name.starts_with("client|"));
+        }
         if tracking.pending.is_empty() || connection.remaining.is_some() {
             return;
         }
@@ -330,6 +343,7 @@ impl Worker {
                 _ => return,
             },
         };
+        let now = connection.client.command_number();
         let Some(tracking) = &mut connection.client.tracking else { return };
         let wanted = match (key, command) {
             (None, _) => true,
@@ -342,6 +356,12 @@ impl Worker {
         }
         if tracking.pending.is_empty() {
             told.push(id);
+        } else if tracking.pending.len() == PENDING_MAX {
+            // Too many to be told one by one. Some belong before the next reply, some behind it: both is never wrong.
+            let earlier = Some(now.wrapping_sub(1));
+            tracking.pending =
+                vec![Pending { key: None, command: earlier }, Pending { key: None, command: None }];
+            return;
         }
         // As with the peers, what a client has changed itself is told behind its reply.
         let command = command.filter(|_| !own);

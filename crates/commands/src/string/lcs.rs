@@ -3,7 +3,7 @@
 use command::{CommandError, Effect};
 use resp::{Args, Reply};
 use shard::exec::Exec;
-use shard::keyspace::IntText;
+use shard::keyspace::{IntText, StringRef};
 
 use crate::text::string_or_empty;
 
@@ -50,10 +50,12 @@ impl Wanted {
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN]`
 pub(super) fn lcs(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Effect, CommandError> {
     // The two may lie in different shards, of which one is borrowed at a time: so the first is copied.
-    let first = string_or_empty(cx.read(cx.key(args, 1))).map_err(|_| NOT_STRINGS)?.to_vec();
+    let first = string_or_empty(cx.read(cx.key(args, 1))).map(StringRef::to_vec);
     let bytes_max = cx.settings.proto_max_bulk_len;
     let mut digits = IntText::default();
-    let second = string_or_empty(cx.read(cx.key(args, 2))).map_err(|_| NOT_STRINGS)?;
+    // Both are looked up before the type of either counts.
+    let second = string_or_empty(cx.read(cx.key(args, 2)));
+    let (first, second) = (first.map_err(|_| NOT_STRINGS)?, second.map_err(|_| NOT_STRINGS)?);
     let (a, b) = (first.as_slice(), second.to_bytes(&mut digits));
     let wanted = Wanted::parse(args.from(3))?;
     if table_bytes(a, b).is_none_or(|bytes| bytes > bytes_max) {
