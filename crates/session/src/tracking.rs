@@ -57,6 +57,8 @@ pub struct Tracking {
     /// Of BCAST; ascending.
     pub prefixes: Vec<Box<[u8]>>,
     pending: Vec<Pending>,
+    /// A part of the reply of the EXEC that goes on has been sent: nothing can be told before it any more.
+    pub(crate) split: bool,
 }
 
 /// The client that changes are redirected to.
@@ -249,15 +251,14 @@ impl Worker {
             trackers.broadcasts.fetch_add(1, Ordering::Relaxed);
             self.broadcasts.push(id);
         }
-        let (mut prefixes, pending) =
-            (std::mem::take(&mut tracking.prefixes), std::mem::take(&mut tracking.pending));
+        let Tracking { mut prefixes, pending, split, .. } = std::mem::take(&mut **tracking);
         for prefix in &wanted.prefixes {
             if let Err(at) = prefixes.binary_search(prefix) {
                 trackers.add(prefix, thread);
                 prefixes.insert(at, prefix.clone());
             }
         }
-        **tracking = Tracking { prefixes, pending, ..wanted };
+        **tracking = Tracking { prefixes, pending, split, ..wanted };
     }
 
     /// A client tracks no more.
@@ -284,15 +285,20 @@ impl Worker {
             let name = last_command.and_then(|number| self.shared.table.name_of(number.into()));
             tracking.caching = name.is_some_and(|name| name.starts_with("client|"));
         }
-        if tracking.pending.is_empty() || connection.remaining.is_some() {
+        if connection.remaining.is_some() {
+            return;
+        }
+        let split = std::mem::take(&mut tracking.split);
+        if tracking.pending.is_empty() {
             return;
         }
         let pending = std::mem::take(&mut tracking.pending);
         if let Some(to) = tracking.redirect {
             return self.redirect(connection.reactor_id, to, pending);
         }
-        let (behind, before): (Vec<_>, Vec<_>) =
-            pending.into_iter().partition(|change| change.command.is_none_or(|command| command == now));
+        let (behind, before): (Vec<_>, Vec<_>) = pending
+            .into_iter()
+            .partition(|change| split || change.command.is_none_or(|command| command == now));
         if !before.is_empty() {
             let mut own = Reply::new(reply.proto);
             own.append_between(reply, from, reply.mark());

@@ -352,6 +352,9 @@ pub fn finished(
 
 /// A question of a command inside EXEC was answered: the rest follows.
 pub fn go_on(worker: &mut Worker, connection: &mut Connection, reply: &mut Reply) -> Flow {
+    if let Some(tracking) = &mut connection.client.tracking {
+        tracking.split = true;
+    }
     worker.with_cx(connection, |cx| cx.go_on(reply))
 }
 
