@@ -2,7 +2,7 @@
 //!
 //! HOT: `call`; no lock, no syscall, no log line.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use ::scripts::{Called, Flags as ScriptFlags, Level, Poll};
 use command::{CommandError, Flags};
@@ -13,8 +13,10 @@ use router::script::{Inside, Refused};
 use router::table::{Entry, Run as HowToRun};
 
 use super::busy::{KILLED, Slow};
-use super::run::Facts;
+use super::run::{Facts, Rights};
 use crate::pubsub::Kind;
+use crate::rights::Context;
+use crate::rights::log::Incident;
 use crate::shared::Shared;
 use crate::worker::{SessionRun, Worker};
 
@@ -101,7 +103,7 @@ impl Host<'_, '_, '_> {
             Err(error) if error.text().starts_with("ERR wrong number") => return Err(WRONG_COUNT.into()),
             Err(error) => return Err(error.into()),
         };
-        self.admit(entry)?;
+        self.admit(entry, args)?;
         match &entry.run {
             HowToRun::Data(plan) => {
                 let tracked = self.facts.tracked.filter(|_| entry.spec.flags.has(Flags::READONLY));
@@ -113,10 +115,13 @@ impl Host<'_, '_, '_> {
     }
 
     /// What speaks against a command.
-    fn admit(&mut self, entry: &Entry<SessionRun>) -> Result<(), CommandError> {
+    fn admit(&mut self, entry: &Entry<SessionRun>, args: Args<'_>) -> Result<(), CommandError> {
         let flags = entry.spec.flags;
         if flags.has(Flags::NOSCRIPT) {
             return Err(NOT_FROM_SCRIPT);
+        }
+        if let Some(rights) = &self.facts.rights {
+            self.check_rights(rights, entry, args)?;
         }
         let read_only = self.facts.read_only || self.flags.has(ScriptFlags::NO_WRITES);
         if read_only && (flags.has(Flags::WRITE) || MAY_REPLICATE.contains(&entry.spec.name)) {
@@ -136,6 +141,30 @@ impl Host<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    #[cold]
+    fn check_rights(
+        &self,
+        rights: &Rights,
+        entry: &Entry<SessionRun>,
+        args: Args<'_>,
+    ) -> Result<(), CommandError> {
+        let catalog = &self.shared.catalog;
+        let Err(denied) = catalog.check(&rights.user, entry.number, args, self.inside.db()) else {
+            return Ok(());
+        };
+        let incident = Incident {
+            reason: denied.reason.name(),
+            context: Context::Script.name(),
+            object: catalog.object(denied, args),
+            username: &rights.user.name,
+        };
+        let mut log = self.shared.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.add(incident, rights.client.clone(), self.inside.now_ms(), rights.log_len_max);
+        let text = catalog.error(&rights.user, denied);
+        let text = text.strip_prefix("NOPERM ").unwrap_or(&text);
+        Err(CommandError::new(format!("ERR ACL failure in script: {text}")))
     }
 
     /// The few commands about the connection and the server that make sense inside.
@@ -200,7 +229,15 @@ impl ::scripts::Host for Host<'_, '_, '_> {
     fn acl_allows(&mut self, words: &[&[u8]]) -> Option<bool> {
         let mut scratch = Scratch::default();
         let args = scratch.args(words)?;
-        self.shared.table.resolve(args).ok().map(|_| true)
+        let found = self.shared.table.find(&args[0])?;
+        // As Valkey: whether there are enough words does not matter, but a subcommand must be one.
+        let entry = match router::table::Table::resolve_found(Some(found), args) {
+            Ok(entry) => entry,
+            Err(_) if found.subcommands.is_empty() => found,
+            Err(_) => return None,
+        };
+        let Some(rights) = &self.facts.rights else { return Some(true) };
+        Some(self.shared.catalog.check(&rights.user, entry.number, args, self.inside.db()).is_ok())
     }
 
     fn log(&mut self, level: Level, message: &[u8]) {

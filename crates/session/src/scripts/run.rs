@@ -20,6 +20,7 @@ use super::cache::{Mine, digest};
 use super::host::{Host, Scratch};
 use crate::client::Client;
 use crate::connection::Waiting;
+use crate::describe::Sizes;
 use crate::shared::Shared;
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 
@@ -53,7 +54,16 @@ pub(super) struct Facts {
     pub slow_ticks: u64,
     /// The client tracks what it reads; the number of its command.
     pub tracked: Option<u32>,
+    /// What the client may do, unless that is everything.
+    pub rights: Option<Arc<Rights>>,
     keys: usize,
+}
+
+/// A user who may not do everything, and what ACL LOG tells of the client.
+pub(super) struct Rights {
+    pub user: Arc<acl::User>,
+    pub client: Vec<u8>,
+    pub log_len_max: usize,
 }
 
 /// A virtual machine with what a run needs beside it.
@@ -262,7 +272,12 @@ impl Worker {
         let slow_ticks =
             if slow_ms == 0 { u64::MAX } else { clock::ns_to_ticks(slow_ms.saturating_mul(1_000_000)) };
         let tracked = client.caching(Flags::READONLY, KEYS).map(|caching| caching.command);
-        Ok(Facts { read_only, out_of_memory, is_function: false, slow_ticks, tracked, keys })
+        let rights = (!client.user.unrestricted).then(|| {
+            let client_line = crate::describe::line(client, Sizes::default(), self.now_ms, "eval");
+            let user = Arc::clone(&client.user);
+            Arc::new(Rights { user, client: client_line, log_len_max: self.config.acllog_max_len })
+        });
+        Ok(Facts { read_only, out_of_memory, is_function: false, slow_ticks, tracked, rights, keys })
     }
 }
 
