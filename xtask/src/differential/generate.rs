@@ -25,6 +25,9 @@ const DATABASES: u64 = 4;
 /// Deadlines lie further away than any run takes, or in the past.
 const FAR_S: u64 = 1000;
 
+/// One in so many commands is called by a script, with keys that it does not declare.
+const SCRIPTS: u64 = 12;
+
 /// One command of a sequence.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -72,7 +75,12 @@ impl<'a> Generator<'a> {
         for _ in 0..length {
             let client = usize::from(self.random.below(5) == 0);
             let row = &self.rows[self.random.below(self.rows.len() as u64) as usize];
-            let words = self.command(row);
+            let mut words = self.command(row);
+            // A cursor is followed, and the key of RANDOMKEY asked for, by the command itself only.
+            if !matches!(row.rule, Rule::Scan | Rule::Member) && self.random.below(SCRIPTS) == 0 {
+                let script: [&[u8]; 3] = [b"EVAL", b"return redis.call(unpack(ARGV))", b"0"];
+                words = script.iter().map(|word| word.to_vec()).chain(words).collect();
+            }
             steps.push(Step { client, words, rule: row.rule });
         }
         steps
