@@ -105,11 +105,9 @@ impl Catalog {
         self.by_name.get(name.as_str()).copied()
     }
 
-    /// The full names of the commands of a category; containers are not named, their subcommands are.
+    /// The full names of the commands and subcommands of a category.
     pub fn named_in(&self, category: Categories) -> impl Iterator<Item = &str> {
-        self.rows()
-            .filter(move |(_, row)| row.subcommands.is_empty() && row.categories.has(category))
-            .map(|(_, row)| &*row.name)
+        self.rows().filter(move |(_, row)| row.categories.has(category)).map(|(_, row)| &*row.name)
     }
 }
 

@@ -13,10 +13,10 @@ use crate::user::User;
 /// What a user lacks. Of several selectors the one that came furthest tells: later reasons win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
+    Database,
     Command,
     Key,
     Channel,
-    Database,
     /// An option of SORT (`BY`, `GET`) reads keys that nobody can foretell; only this option is refused.
     SortOption(&'static str),
 }
@@ -40,7 +40,7 @@ impl Catalog {
 
     fn check_restricted(&self, user: &User, number: usize, args: Args<'_>, db: u16) -> Result<(), Denied> {
         let row = self.row(number);
-        let mut worst = (Reason::Command, 0);
+        let mut worst = (Reason::Database, 0);
         for selector in user.selectors() {
             match self.check_selector(selector, number, args, db) {
                 Ok(()) if row.spec.name.starts_with("SORT") => {
@@ -61,13 +61,13 @@ impl Catalog {
         db: u16,
     ) -> Result<(), (Reason, usize)> {
         let row = self.row(number);
-        if !row.spec.flags.has(command::Flags::NO_AUTH) && !selector.allows_command(number, row, args) {
-            return Err((Reason::Command, 0));
-        }
         if selector.databases != Databases::All
             && let Some(word) = self.denied_database(selector, row, args, db)
         {
             return Err((Reason::Database, word));
+        }
+        if !row.spec.flags.has(command::Flags::NO_AUTH) && !selector.allows_command(number, row, args) {
+            return Err((Reason::Command, 0));
         }
         if !selector.all_keys
             && row.has_keys
@@ -103,14 +103,13 @@ impl Catalog {
             }
             Reach::Move => match args.get(2).and_then(named) {
                 Some(_) if lacks(2) => Some(2),
-                Some(_) => lacks_current(),
-                None => None,
+                _ => lacks_current(),
             },
             Reach::Copy => match copy_databases(args) {
                 Some(words) if words.iter().all(|at| args.get(*at).and_then(named).is_some()) => {
                     words.into_iter().find(|at| lacks(*at)).or_else(lacks_current)
                 }
-                _ => None,
+                _ => lacks_current(),
             },
             Reach::All => (0..self.databases).any(|db| !selector.databases.has(db.into())).then_some(0),
         }

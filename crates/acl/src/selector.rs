@@ -295,11 +295,11 @@ impl Selector {
         text
     }
 
-    /// `alldbs`, `resetdbs` or `db=0,3`
+    /// `alldbs`, `db=0,3`, or nothing if it has none.
     pub fn describe_databases(&self) -> String {
         match &self.databases {
             Databases::All => "alldbs".to_owned(),
-            Databases::These(ids) if ids.is_empty() => "resetdbs".to_owned(),
+            Databases::These(ids) if ids.is_empty() => String::new(),
             Databases::These(ids) => {
                 let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
                 format!("db={}", ids.join(","))
@@ -320,8 +320,10 @@ impl Selector {
         if !channels.is_empty() {
             push_word(text, &[&channels]);
         }
-        if self.databases != Databases::All {
-            push_word(text, &[self.describe_databases().as_bytes()]);
+        match &self.databases {
+            Databases::All => {}
+            Databases::These(ids) if ids.is_empty() => push_word(text, &[b"resetdbs"]),
+            Databases::These(_) => push_word(text, &[self.describe_databases().as_bytes()]),
         }
         push_word(text, &[self.describe_commands().as_bytes()]);
     }

@@ -133,7 +133,7 @@ fn the_selector_that_came_furthest_tells_why() {
         ("get a", 0, Ok(())),
         ("get b", 0, Err((Reason::Key, 1))),
         ("set b 1", 1, Ok(())),
-        ("set b 1", 0, Err((Reason::Database, 0))),
+        ("set b 1", 0, Err((Reason::Command, 0))),
         ("publish news x", 0, Ok(())),
         ("publish other x", 0, Err((Reason::Channel, 1))),
         ("config get x", 0, Err((Reason::Command, 0))),

@@ -85,7 +85,9 @@ impl Spec {
         ];
         let mut index = 0;
         while index < follows.len() {
-            if self.flags.has(follows[index].0) {
+            // Scripts that only read are no commands that read.
+            let is_script = follows[index].0.has(Flags::READONLY) && self.explicit.has(Categories::SCRIPTING);
+            if self.flags.has(follows[index].0) && !is_script {
                 all = all.with(follows[index].1);
             }
             index += 1;

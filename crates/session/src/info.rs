@@ -367,10 +367,11 @@ fn stats(worker: &Worker, lines: &mut Lines) {
     lines.put("instantaneous_eventloop_cycles_per_sec", turns);
     lines.put("instantaneous_eventloop_duration_usec", turn_us);
     lines.put("acl_access_denied_auth", totals.auth_denied);
-    lines.put("acl_access_denied_cmd", totals.denied_command);
-    lines.put("acl_access_denied_key", totals.denied_key);
-    lines.put("acl_access_denied_channel", totals.denied_channel);
-    lines.put("acl_access_denied_db", totals.denied_database);
+    let [command, key, channel, database] = crate::rights::log::lock(&worker.shared.acl_log).counts();
+    lines.put("acl_access_denied_cmd", command);
+    lines.put("acl_access_denied_key", key);
+    lines.put("acl_access_denied_channel", channel);
+    lines.put("acl_access_denied_db", database);
 }
 
 fn replication(worker: &Worker, lines: &mut Lines) {

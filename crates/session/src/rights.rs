@@ -114,16 +114,7 @@ impl Worker {
         args: Args<'_>,
         context: Context,
     ) -> CommandError {
-        let stats = self.stats();
-        let counter = match denied.reason {
-            Reason::Command => Some(&stats.denied_command),
-            Reason::Key => Some(&stats.denied_key),
-            Reason::Channel => Some(&stats.denied_channel),
-            Reason::Database => Some(&stats.denied_database),
-            Reason::SortOption(_) => None,
-        };
-        if let Some(counter) = counter {
-            counter.add(1);
+        if !matches!(denied.reason, Reason::SortOption(_)) {
             self.log_incident(
                 client,
                 Incident {
@@ -139,11 +130,14 @@ impl Worker {
 
     /// Adds an entry to ACL LOG.
     pub(crate) fn log_incident(&self, client: &Client, incident: Incident<'_>) {
+        let line = self.describe_for_log(client);
+        log::lock(&self.shared.acl_log).add(incident, line, self.now_ms, self.config.acllog_max_len);
+    }
+
+    fn describe_for_log(&self, client: &Client) -> Vec<u8> {
         let number = client.last_command.map(usize::from);
         let command = number.and_then(|number| self.shared.table.name_of(number)).unwrap_or("NULL");
-        let line = crate::describe::line(client, crate::describe::Sizes::default(), self.now_ms, command);
-        let mut log = self.shared.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.add(incident, line, self.now_ms, self.config.acllog_max_len);
+        crate::describe::line(client, crate::describe::Sizes::default(), self.now_ms, command)
     }
 
     /// Gives changed users to this thread's clients and closes those who may not stay. Whether the client with id `me` is one of them;

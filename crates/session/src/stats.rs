@@ -130,11 +130,6 @@ counters! {
         query_buffer_disconnections,
         output_limit_disconnections,
         auth_denied,
-        /// Commands that ACL rules did not allow, by what was lacking.
-        denied_command,
-        denied_key,
-        denied_channel,
-        denied_database,
         eventloop_turns,
         /// Ticks of the clock in which the event loops did not wait.
         eventloop_ticks,

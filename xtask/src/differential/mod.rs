@@ -1,6 +1,7 @@
 //! `cargo xtask differential`: random command sequences drawn from Darter's own command rows go to Darter and to a reference server;
 //! every reply and the final state must be the same. A sequence that differs is made as short as it can be before it is shown.
 
+mod acl;
 mod events;
 mod generate;
 mod play;
@@ -26,12 +27,14 @@ cargo xtask differential [--seed S] [--count N] [--length L] [--server PATH] [--
   --server PATH   the reference (valkey-server or redis-server on PATH)
   --only COMMAND  draw only these commands (beside those that set the scene)
   --notifications compare keyspace events, too
+  --acl           random ACL rules instead: what they print and decide
   --rows-of-reference  draw what the reference's COMMAND DOCS describes and Darter knows: finds arguments that Darter's rows lack
 ";
 
 /// Sequences of the run that is part of `cargo xtask test`.
 const SEQUENCES_IN_TEST: u64 = 300;
 const SEQUENCES_WITH_EVENTS_IN_TEST: u64 = 100;
+const RULES_IN_TEST: u64 = 200;
 /// Settings of the servers that every other sequence goes to: encodings change after a few elements.
 const NARROW: &[&str] = &[
     "--hash-max-listpack-entries",
@@ -67,6 +70,7 @@ struct Options {
     only: Vec<String>,
     rows_of_reference: bool,
     notifications: bool,
+    acl: bool,
 }
 
 impl Default for Options {
@@ -79,6 +83,7 @@ impl Default for Options {
             only: Vec::new(),
             rows_of_reference: false,
             notifications: false,
+            acl: false,
         }
     }
 }
@@ -95,6 +100,7 @@ pub fn run(words: &[String]) -> Result<Tally> {
             "--length" => options.length = value()?.parse()?,
             "--server" => options.reference = Some(value()?.into()),
             "--only" => options.only.push(value()?.to_ascii_lowercase()),
+            "--acl" => options.acl = true,
             "--notifications" => options.notifications = true,
             "--rows-of-reference" => options.rows_of_reference = true,
             _ => return Err(format!("unknown: {word}\n{HELP}").into()),
@@ -113,6 +119,8 @@ pub fn stage(program: &Program) -> Result<Tally> {
     println!("with keyspace events:");
     let count = SEQUENCES_WITH_EVENTS_IN_TEST;
     tally += compare(program, &Options { count, notifications: true, ..Options::default() })?;
+    println!("with ACL rules:");
+    tally += compare(program, &Options { count: RULES_IN_TEST, acl: true, ..Options::default() })?;
     Ok(tally)
 }
 
@@ -121,6 +129,9 @@ fn compare(darter: &Program, options: &Options) -> Result<Tally> {
         Some(path) => Program::Reference(path.clone()),
         None => Program::reference().ok_or("no valkey-server and no redis-server on PATH")?,
     };
+    if options.acl {
+        return acl::compare(darter, &reference, options.seed, options.count);
+    }
     let start = |words: &[&str]| -> Result<Pair> {
         let words = [words, if options.notifications { &events::SETTING } else { &[] }].concat();
         Ok(Pair {

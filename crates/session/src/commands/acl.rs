@@ -1,6 +1,6 @@
 //! ACL: users and their rules, shown and changed.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use acl::parse::{Unmatched, has_spaces, merge_selectors};
 use acl::selector::Selector;
@@ -260,7 +260,7 @@ fn log(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, Comma
         return Err(too_many(args));
     }
     let mut count = 10;
-    let mut log = cx.worker.shared.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut log = rights::log::lock(&cx.worker.shared.acl_log);
     if let Some(word) = args.get(2) {
         if word.eq_ignore_ascii_case(b"reset") {
             log.clear();

@@ -1,6 +1,7 @@
 //! ACL LOG: what was denied lately, newest first; the same thing again within a minute is counted instead of told again.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entries among which the same incident is looked for.
 const LOOKED_AT: usize = 10;
@@ -9,7 +10,7 @@ const LOOKED_AT: usize = 10;
 const TOGETHER_MS: u64 = 60_000;
 
 /// Bytes of a key or a name that are kept.
-const OBJECT_BYTES_MAX: usize = 4096;
+pub const OBJECT_BYTES_MAX: usize = 4096;
 
 /// What was denied.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +43,24 @@ pub struct Entry {
 pub struct AclLog {
     entries: VecDeque<Entry>,
     next_id: u64,
+    /// Incidents since the start or CONFIG RESETSTAT, by reason.
+    counts: [u64; COUNTED.len()],
+}
+
+/// The reasons that INFO counts, a failed AUTH apart.
+const COUNTED: [&str; 4] = ["command", "key", "channel", "database"];
+
+/// Locks the log.
+pub fn lock(log: &Mutex<AclLog>) -> MutexGuard<'_, AclLog> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl AclLog {
     /// Adds an incident, keeping at most `max` entries.
     pub fn add(&mut self, incident: Incident<'_>, client: Vec<u8>, now_ms: u64, max: usize) {
+        if let Some(at) = COUNTED.iter().position(|reason| *reason == incident.reason) {
+            self.counts[at] += 1;
+        }
         let object = &incident.object[..incident.object.len().min(OBJECT_BYTES_MAX)];
         let username = &incident.username[..incident.username.len().min(OBJECT_BYTES_MAX)];
         let same = self.entries.iter().take(LOOKED_AT).position(|entry| {
@@ -80,6 +94,16 @@ impl AclLog {
     /// The newest `count` entries.
     pub fn newest(&self, count: usize) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().take(count)
+    }
+
+    /// How often commands, keys, channels and databases were denied.
+    pub fn counts(&self) -> [u64; COUNTED.len()] {
+        self.counts
+    }
+
+    /// CONFIG RESETSTAT
+    pub fn reset_counts(&mut self) {
+        self.counts = Default::default();
     }
 
     /// ACL LOG RESET
