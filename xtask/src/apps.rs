@@ -10,10 +10,16 @@ use crate::shell;
 use crate::tally::Tally;
 
 /// What the Python programs use, installed at once.
-const PACKAGES: &[&str] = &["redis>=8,<9", "rq>=2,<3"];
+const PACKAGES: &[&str] = &["redis>=8,<9", "rq>=2,<3", "celery>=5,<6", "dramatiq>=2,<3"];
 
 const APPS: &[Entry] = &[
     Entry { name: "rq", needs: "python3", prepare: |dir| python(dir, "rq_app.py") },
+    Entry { name: "celery", needs: "python3", prepare: |dir| python(dir, "celery_app.py") },
+    Entry { name: "dramatiq", needs: "python3", prepare: |dir| python(dir, "dramatiq_app.py") },
+    Entry { name: "lock", needs: "python3", prepare: |dir| python(dir, "lock_app.py") },
+    Entry { name: "redlock", needs: "npm", prepare: |dir| node(dir, "redlock.mjs") },
+    Entry { name: "go-redis", needs: "go", prepare: |dir| go(dir, "go-redis") },
+    Entry { name: "valkey-go", needs: "go", prepare: |dir| go(dir, "valkey-go") },
     Entry { name: "jedis", needs: "mvn", prepare: |dir| programs::java(dir, &sources("java"), "JedisApp") },
     Entry {
         name: "lettuce",
@@ -39,5 +45,16 @@ fn sources(folder: &str) -> PathBuf {
 fn python(dir: &Path, program: &str) -> Result<Command> {
     let mut command = programs::python(dir, PACKAGES)?;
     command.arg(sources("python").join(program));
+    Ok(command)
+}
+
+fn node(dir: &Path, program: &str) -> Result<Command> {
+    let checks = shell::root().join("tests/clients/node/checks.mjs");
+    programs::node(dir, &sources("node"), program, Some(&checks))
+}
+
+fn go(dir: &Path, library: &str) -> Result<Command> {
+    let mut command = programs::go(dir, &sources("go"))?;
+    command.arg(library);
     Ok(command)
 }

@@ -1,10 +1,13 @@
-"""RQ: jobs, results, failures, retries, dependencies, commands to workers: `rq_app.py PORT`."""
+"""RQ: jobs, results, failures, retries, dependencies, schedules, commands to workers: `rq_app.py PORT`."""
+import datetime
+import time
+
 from redis import Redis
 from rq import Queue, Retry, Worker
 from rq.command import send_shutdown_command, send_stop_job_command
 from rq.group import Group
 from rq.job import Job
-from rq.registry import FailedJobRegistry, StartedJobRegistry
+from rq.registry import FailedJobRegistry, ScheduledJobRegistry, StartedJobRegistry
 
 import rq_tasks
 from checks import check, finish, port, same, start, until
@@ -65,6 +68,16 @@ def remembers():
     assert job.started_at <= job.ended_at
 
 
+def schedules():
+    before = time.time()
+    job = queue.enqueue_in(datetime.timedelta(seconds=2), rq_tasks.remembers)
+    same(job.id in ScheduledJobRegistry(queue=queue), True)
+    same(ended(job), "finished")
+    # Its time is kept in whole seconds.
+    assert job.latest_result().return_value - before >= 1, "it ran before its time"
+    same(job.id in ScheduledJobRegistry(queue=queue), False)
+
+
 def groups():
     group = Group.create(connection=connection)
     jobs = group.enqueue_many(queue, [Queue.prepare_data(rq_tasks.times, (n, 1000)) for n in range(10)])
@@ -86,6 +99,15 @@ def stops():
     same(ended(job), "stopped")
 
 
+def empties():
+    """Queue.empty is a script."""
+    parked = Queue("parked", connection=connection)
+    parked.enqueue_many([Queue.prepare_data(rq_tasks.times, (n, 8)) for n in range(50)])
+    same(parked.count, 50)
+    same(parked.empty(), 50)
+    same((parked.count, len(list(connection.scan_iter("rq:queue:parked")))), (0, 0))
+
+
 def shuts_down(running):
     names = [worker.name for worker in Worker.all(connection=connection)]
     same(len(names), len(running))
@@ -96,11 +118,11 @@ def shuts_down(running):
     same(len(StartedJobRegistry(queue=queue)), 0)
 
 
-worker = ["-m", "rq.cli", "worker", "--url", f"redis://127.0.0.1:{port}", "--logging_level", "WARNING"]
+worker = ["-m", "rq.cli", "worker", "--url", f"redis://127.0.0.1:{port}", "--with-scheduler", "--logging_level", "WARNING"]
 simple = [*worker, "--worker-class", "rq.SimpleWorker", "high", "default"]
 running = [start(*simple), start(*simple), start(*worker, "long", "high", "default")]
 try:
-    for run in (each_once, fails, retries, depends, remembers, groups, cancels, stops):
+    for run in (each_once, fails, retries, depends, remembers, schedules, groups, cancels, stops, empties):
         check(f"rq: {run.__name__}", run)
     check("rq: shuts_down", lambda: shuts_down(running))
 finally:

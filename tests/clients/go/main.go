@@ -146,6 +146,7 @@ func suite(protocol int) {
 			same(client.Get(ctx, "word").Val(), "x"),
 		)
 	})
+	types(client, protocol)
 	check(name("authenticates"), func() error {
 		if err := client.ConfigSet(ctx, "requirepass", "secret").Err(); err != nil {
 			return err

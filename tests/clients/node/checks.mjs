@@ -33,6 +33,7 @@ export async function until(condition) {
   const deadline = Date.now() + 5000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error("it did not happen in time");
+    await new Promise(setImmediate); // lets messages come in where the condition itself asks nothing
   }
 }
 

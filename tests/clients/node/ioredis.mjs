@@ -1,6 +1,7 @@
 // Smoke test of ioredis: `node ioredis.mjs PORT`.
 import Redis from "ioredis";
 import { binary, check, fails, finish, port, same, until } from "./checks.mjs";
+import { types } from "./ioredis-types.mjs";
 
 const client = new Redis({ port, lazyConnect: true, maxRetriesPerRequest: 1 });
 client.on("error", () => {});
@@ -76,5 +77,7 @@ await check("ioredis: authenticates", async () => {
     await client.config("SET", "requirepass", "");
   }
 });
+await client.flushall();
+for (const [name, run] of Object.entries(types(client))) await check(`ioredis: ${name}`, run);
 client.disconnect();
 finish();

@@ -1,6 +1,7 @@
 // Smoke test of node-redis: `node node-redis.mjs PORT`.
 import { createClient, RESP_TYPES } from "redis";
 import { binary, check, fails, finish, port, same, until } from "./checks.mjs";
+import { types } from "./node-redis-types.mjs";
 
 async function suite(RESP) {
   const options = { url: `redis://127.0.0.1:${port}`, RESP, socket: { reconnectStrategy: false } };
@@ -82,6 +83,8 @@ async function suite(RESP) {
       await client.configSet("requirepass", "");
     }
   });
+  await client.flushAll();
+  for (const [what, run] of Object.entries(types(client))) await check(name(what), run);
   await client.close();
 }
 

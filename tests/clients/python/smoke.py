@@ -4,6 +4,8 @@ import os
 import sys
 import time
 
+import data_types
+
 library_name, port = sys.argv[1], int(sys.argv[2])
 library = importlib.import_module(library_name)
 Client = library.Redis if library_name == "redis" else library.Valkey
@@ -115,6 +117,8 @@ def suite(protocol):
         assert client.command_count() > 50
 
     for run in (connects, strings, pipelines, transactions, watches, scans, expires, binaries, errors, describes):
+        check(f"{library_name} RESP{protocol}: {run.__name__}", run)
+    for run in data_types.suite(lambda: Client(port=port, protocol=protocol, socket_timeout=60)):
         check(f"{library_name} RESP{protocol}: {run.__name__}", run)
     client.close()
 
