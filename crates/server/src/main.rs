@@ -3,6 +3,7 @@
 
 mod daemon;
 mod notify;
+mod panics;
 mod signals;
 mod start;
 

@@ -15,7 +15,7 @@ use session::shared::Start;
 use session::{limits, listen, logger};
 
 use crate::daemon::{self, Pidfile};
-use crate::{notify, signals};
+use crate::{notify, panics, signals};
 
 /// Shards per thread: many, so that two threads seldom meet in one.
 const SHARDS_PER_THREAD: u32 = 32;
@@ -40,6 +40,7 @@ pub fn run(loaded: Loaded) -> Result<(), Box<dyn Error>> {
         daemon::detach()?;
     }
     logger::configure(&config);
+    panics::log_them();
     log::info!(
         "Darter version={}, bits={}, pid={}, just started",
         env!("CARGO_PKG_VERSION"),

@@ -385,6 +385,31 @@ fn port_and_bind_change_while_clients_stay() {
     }
 }
 
+/// What ended a server whose standard error nobody sees stood nowhere.
+#[test]
+fn a_panic_is_in_the_log_file() {
+    let dir = Scratch::new("panic");
+    let (port, log) = (free_port(), dir.path("log"));
+    let script = "ulimit -v 400000; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_darter")]);
+    command.args(["--port", &port, "--bind", "127.0.0.1", "--threads", "1", "--logfile", &log]);
+    let mut server = command.env_remove("RUST_BACKTRACE").stderr(Stdio::null()).spawn().unwrap();
+    let mut client = loop {
+        match TcpStream::connect(format!("127.0.0.1:{port}")) {
+            Ok(client) => break client,
+            Err(_) => assert!(server.try_wait().unwrap().is_none(), "it does not start"),
+        }
+    };
+    // More than the address space that it may have.
+    client.write_all(b"SETRANGE a 500000000 x\r\n").unwrap();
+    assert_eq!(client.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
+    assert!(!server.wait().unwrap().success());
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("# Darter ") && log.contains("ends: thread 'main' panicked at"), "{log}");
+    assert!(log.contains("out of memory"), "{log}");
+}
+
 /// Both settings were accepted and shown, but HELLO said the same as without them.
 #[test]
 fn hello_tells_what_settings_make_of_the_server() {
