@@ -4,6 +4,7 @@
 mod blocking;
 mod connections;
 mod contention;
+mod events;
 mod limits;
 mod messages;
 mod protocol;
@@ -26,6 +27,8 @@ struct Case {
     words: &'static [&'static str],
     run: fn(&mut Scene) -> Result<()>,
 }
+
+const EVENTS: &[&str] = &["--notify-keyspace-events", "EA"];
 
 const CASES: &[Case] = &[
     Case {
@@ -77,6 +80,8 @@ const CASES: &[Case] = &[
         run: connections::slow_readers,
     },
     Case { name: "messages of a channel come to all in one order", words: &[], run: messages::order },
+    Case { name: "events of clients that waited", words: EVENTS, run: events::of_waiting },
+    Case { name: "events of what expires", words: EVENTS, run: events::of_the_background },
     Case { name: "300,000 subscriptions of one client", words: &[], run: messages::many_subscriptions },
     Case { name: "a subscriber that never reads", words: &[], run: messages::never_reads },
     Case { name: "replies of a deep pipeline stay in order", words: &[], run: connections::deep_pipeline },
