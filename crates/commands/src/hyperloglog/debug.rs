@@ -35,7 +35,7 @@ pub(super) fn pfdebug(cx: &mut Exec<'_>, args: Args<'_>, reply: &mut Reply) -> R
             let mut merged = Merged::default();
             merged.take(bytes).map_err(corrupt)?;
             reply.array(hyperloglog::REGISTERS);
-            merged.registers().iter().for_each(|value| reply.int(i64::from(*value)));
+            merged.registers().for_each(|value| reply.int(i64::from(value)));
         }
         () if is(b"DECODE") => {
             if !sparse {

@@ -1,4 +1,4 @@
-//! HOT: registers of 6 bits one after another, and registers of a byte each, in which several sketches are merged.
+//! HOT: registers of 6 bits one after another, and pairs of them in 16 bits, in which several sketches are merged.
 
 use super::estimate::{self, Histogram, VALUES};
 use super::{Corrupt, Position, REGISTERS, REGISTERS_AT, is_dense, sparse};
@@ -7,10 +7,14 @@ const REGISTER_BITS: usize = 6;
 const REGISTER_MAX: u8 = (1 << REGISTER_BITS) - 1;
 pub(super) const DENSE_REGISTERS_BYTES: usize = REGISTERS * REGISTER_BITS / 8;
 
-/// Registers that are handled as one word: 8 of 6 bits are 6 bytes, packed in the lowest 48 bits, or spread over its 8 bytes.
+/// Registers that are handled as one word: 8 of 6 bits are 6 bytes, packed in the lowest 48 bits, or spread in pairs.
 const GROUP: usize = 8;
 const GROUP_BYTES: usize = GROUP * REGISTER_BITS / 8;
 const PACKED: u64 = (1 << (8 * GROUP_BYTES)) - 1;
+
+/// Pairs of registers in a group, and the first register of a pair.
+const GROUP_PAIRS: usize = GROUP / 2;
+const LOW: u16 = (1 << REGISTER_BITS) - 1;
 
 /// Groups that are read together: 4 of 6 bytes are 3 words.
 const ROW: usize = 4;
@@ -19,7 +23,7 @@ const ROW_BYTES: usize = ROW * GROUP_BYTES;
 /// Groups that go through each step together, so that the compiler makes vector instructions of it.
 const BLOCK: usize = 32;
 const BLOCK_BYTES: usize = BLOCK * GROUP_BYTES;
-const BLOCK_REGISTERS: usize = BLOCK * GROUP;
+const BLOCK_PAIRS: usize = BLOCK * GROUP_PAIRS;
 
 /// The registers of a dense sketch.
 #[derive(Clone, Copy)]
@@ -59,20 +63,26 @@ impl<'a> Dense<'a> {
     }
 }
 
-/// From a packed group to one that is spread.
+/// From a packed group to its pairs of registers: 12 bits each, in 16.
 #[inline]
 fn spread(packed: u64) -> u64 {
     let halves = packed & 0x00ff_ffff | (packed & 0xffff_ff00_0000) << 8;
-    let quarters = halves & 0x0000_0fff_0000_0fff | (halves & 0x00ff_f000_00ff_f000) << 4;
-    quarters & 0x003f_003f_003f_003f | (quarters & 0x0fc0_0fc0_0fc0_0fc0) << 2
+    halves & 0x0000_0fff_0000_0fff | (halves & 0x00ff_f000_00ff_f000) << 4
 }
 
 /// The reverse of [`spread`].
 #[inline]
-fn squeeze(bytes: u64) -> u64 {
-    let quarters = bytes & 0x003f_003f_003f_003f | (bytes & 0x3f00_3f00_3f00_3f00) >> 2;
-    let halves = quarters & 0x0000_0fff_0000_0fff | (quarters & 0x0fff_0000_0fff_0000) >> 4;
+fn squeeze(pairs: u64) -> u64 {
+    let halves = pairs & 0x0000_0fff_0000_0fff | (pairs & 0x0fff_0000_0fff_0000) >> 4;
     halves & 0x00ff_ffff | (halves & 0x00ff_ffff_0000_0000) >> 8
+}
+
+/// The larger of both registers of two pairs.
+#[inline]
+fn larger(one: u16, other: u16) -> u16 {
+    // As signed numbers, for which the oldest vector instructions have a maximum.
+    let max = |mask: u16| (one & mask).cast_signed().max((other & mask).cast_signed()).cast_unsigned();
+    max(LOW) | max(LOW << REGISTER_BITS)
 }
 
 /// The byte where a register begins, and by how many bits it is shifted there.
@@ -135,6 +145,21 @@ impl Tally {
         }
     }
 
+    /// Takes in pairs.
+    #[inline]
+    fn add_pairs(&mut self, pairs: &[u16; BLOCK_PAIRS]) {
+        for row in pairs.as_chunks::<{ ROW * GROUP_PAIRS }>().0 {
+            if *row == [0; ROW * GROUP_PAIRS] {
+                self.zeros += (ROW * GROUP) as u32;
+                continue;
+            }
+            for [even, odd] in row.as_chunks().0 {
+                self.pairs[0][usize::from(*even) % PAIRS] += 1;
+                self.pairs[1][usize::from(*odd) % PAIRS] += 1;
+            }
+        }
+    }
+
     fn total(&self) -> Histogram {
         // 16 bits suffice: there are 8192 pairs.
         let (mut low, mut high) = ([0_u16; VALUES], [0_u16; VALUES]);
@@ -152,76 +177,91 @@ impl Tally {
 }
 
 /// The largest value of each register over several sketches.
-pub struct Merged(Box<[u8; REGISTERS]>);
-
-impl Default for Merged {
-    fn default() -> Self {
-        Merged(Box::new([0; REGISTERS]))
-    }
+#[derive(Default)]
+pub struct Merged {
+    /// Two registers each, the first in the lowest 6 bits, the second in the next; none at all while all registers are 0.
+    pairs: Vec<u16>,
 }
 
 impl Merged {
     /// Takes in the registers of a sketch.
     pub fn take(&mut self, sketch: &[u8]) -> Result<(), Corrupt> {
         if is_dense(sketch) {
-            let blocks = self.0.as_chunks_mut::<BLOCK_REGISTERS>().0;
-            for (merged, block) in blocks.iter_mut().zip(Dense::of(sketch).blocks()) {
-                let mut registers = [0; BLOCK_REGISTERS];
-                for (registers, group) in registers.as_chunks_mut().0.iter_mut().zip(block.map(spread)) {
-                    *registers = group.to_le_bytes();
-                }
-                merged
-                    .iter_mut()
-                    .zip(registers)
-                    .for_each(|(merged, register)| *merged = register.max(*merged));
-            }
+            self.take_dense(Dense::of(sketch));
             return Ok(());
         }
         sparse::check(sketch)?;
         let mut start = 0;
         for run in sparse::runs(sketch) {
             if run.value > 0 {
-                self.0[start..start + run.len]
-                    .iter_mut()
-                    .for_each(|register| *register = run.value.max(*register));
+                for register in start..start + run.len {
+                    self.raise(Position { register, rank: run.value });
+                }
             }
             start += run.len;
         }
         Ok(())
     }
 
+    fn take_dense(&mut self, dense: Dense<'_>) {
+        let of_block = |block: [u64; BLOCK]| {
+            let mut pairs = [0; BLOCK_PAIRS];
+            for (pairs, group) in pairs.as_chunks_mut().0.iter_mut().zip(block.map(spread)) {
+                *pairs = [group as u16, (group >> 16) as u16, (group >> 32) as u16, (group >> 48) as u16];
+            }
+            pairs
+        };
+        if self.pairs.is_empty() {
+            self.pairs.reserve_exact(REGISTERS / 2);
+            dense.blocks().for_each(|block| self.pairs.extend_from_slice(&of_block(block)));
+            return;
+        }
+        for (merged, block) in self.pairs.as_chunks_mut::<BLOCK_PAIRS>().0.iter_mut().zip(dense.blocks()) {
+            merged.iter_mut().zip(of_block(block)).for_each(|(merged, pair)| *merged = larger(*merged, pair));
+        }
+    }
+
     /// Raises the register of an element.
     pub fn raise(&mut self, element: Position) {
-        let register = &mut self.0[element.register];
-        *register = element.rank.max(*register);
+        if self.pairs.is_empty() {
+            self.pairs.resize(REGISTERS / 2, 0);
+        }
+        let pair = &mut self.pairs[element.register / 2];
+        *pair = larger(*pair, u16::from(element.rank) << (element.register % 2 * REGISTER_BITS));
     }
 
     /// The number of different elements in all the sketches.
     pub fn count(&self) -> u64 {
         let mut tally = Tally::new();
-        for registers in self.0.as_chunks::<BLOCK_REGISTERS>().0 {
-            let groups = registers.as_chunks().0;
-            tally.add(std::array::from_fn::<u64, BLOCK, _>(|at| u64::from_le_bytes(groups[at])).map(squeeze));
+        match self.pairs.as_chunks::<BLOCK_PAIRS>().0 {
+            [] => tally.zeros = REGISTERS as u32,
+            blocks => blocks.iter().for_each(|pairs| tally.add_pairs(pairs)),
         }
         estimate::of(&tally.total())
     }
 
     /// The registers.
-    pub fn registers(&self) -> &[u8; REGISTERS] {
-        &self.0
+    pub fn registers(&self) -> impl Iterator<Item = u8> {
+        let pair = |number| self.pairs.get(number).copied().unwrap_or(0);
+        (0..REGISTERS).map(move |at| (pair(at / 2) >> (at % 2 * REGISTER_BITS)) as u8 & REGISTER_MAX)
     }
 
     /// What there is to add to a sketch: every register that is not zero.
     pub fn elements(&self) -> impl Iterator<Item = Position> {
-        let all = self.0.iter().enumerate();
-        all.filter(|(_, rank)| **rank > 0).map(|(register, rank)| Position { register, rank: *rank })
+        let all = self.registers().enumerate();
+        all.filter(|(_, rank)| *rank > 0).map(|(register, rank)| Position { register, rank })
     }
 
     /// Writes the registers to a dense sketch.
     pub fn write_dense(&self, sketch: &mut [u8]) {
-        let (groups, _) = sketch[REGISTERS_AT..].as_chunks_mut::<GROUP_BYTES>();
-        for (packed, group) in groups.iter_mut().zip(self.0.as_chunks().0) {
-            packed.copy_from_slice(&squeeze(u64::from_le_bytes(*group)).to_le_bytes()[..GROUP_BYTES]);
+        let registers = &mut sketch[REGISTERS_AT..];
+        if self.pairs.is_empty() {
+            return registers.fill(0);
+        }
+        let (groups, _) = registers.as_chunks_mut::<GROUP_BYTES>();
+        for (packed, [a, b, c, d]) in groups.iter_mut().zip(self.pairs.as_chunks().0) {
+            let pairs = u64::from(*a) | u64::from(*b) << 16 | u64::from(*c) << 32 | u64::from(*d) << 48;
+            packed.copy_from_slice(&squeeze(pairs).to_le_bytes()[..GROUP_BYTES]);
         }
     }
 }

@@ -58,7 +58,7 @@ fn merging_takes_the_largest_of_each() {
             }
             merged.take(&sketch).unwrap();
         }
-        assert_eq!(merged.registers().as_slice(), model, "seed {seed}, round {round}");
+        assert_eq!(merged.registers().collect::<Vec<u8>>(), model, "seed {seed}, round {round}");
         let mut dense = empty();
         make_dense(&mut dense).unwrap();
         merged.write_dense(&mut dense);
