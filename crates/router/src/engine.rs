@@ -270,6 +270,12 @@ impl Engine {
         }
     }
 
+    /// Keeps the memory of a list of shards for the next one.
+    #[inline]
+    pub fn recycle(&mut self, ids: Vec<ShardId>) {
+        self.ids = ids;
+    }
+
     /// A second engine of the same thread, over the same shards.
     pub fn second(&self, rng: Rng) -> Self {
         let home = Arc::clone(&self.home);
@@ -293,9 +299,10 @@ impl Engine {
         self.journal.append(&mut second.journal);
     }
 
-    /// The shards of the keys that `args` name by these specifications, ascending.
-    pub fn shards_of_words(&self, keys: &[KeySpec], args: Args<'_>) -> Vec<ShardId> {
-        let mut ids = Vec::new();
+    /// The shards of the keys that `args` name by these specifications, ascending. To be given back by [`Self::recycle`].
+    pub fn shards_of_words(&mut self, keys: &[KeySpec], args: Args<'_>) -> Vec<ShardId> {
+        let mut ids = std::mem::take(&mut self.ids);
+        ids.clear();
         // A word that makes no sense as a count of keys: the command itself answers with its error.
         let _ = collect_shards(&mut ids, keys, args, &self.surroundings);
         ids

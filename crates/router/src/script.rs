@@ -70,6 +70,8 @@ pub struct Log {
     /// For the journal, if one listens.
     pub(crate) records: Vec<(u16, Record)>,
     kept: Vec<Kept>,
+    /// The keys of what is kept, one after another.
+    kept_keys: Vec<u8>,
     kept_bytes: usize,
     /// Shards and databases that it has looked into; some more than once.
     touched: Vec<(ShardId, u16)>,
@@ -81,7 +83,8 @@ pub struct Log {
 /// What a key held before the script wrote to it.
 struct Kept {
     db: u16,
-    key: Box<[u8]>,
+    /// Where its key lies in `kept_keys`.
+    key: std::ops::Range<usize>,
     hash: u64,
     shard: ShardId,
     value: Option<Value>,
@@ -94,8 +97,9 @@ impl Log {
     }
 
     pub(crate) fn clear(&mut self) {
-        let Self { records, kept, touched, .. } = self;
+        let Self { records, kept, kept_keys, touched, .. } = self;
         records.clear();
+        kept_keys.clear();
         kept.clear();
         touched.clear();
         (self.kept_bytes, self.elsewhere, self.taken) = (0, false, false);
@@ -110,7 +114,9 @@ impl Log {
     }
 
     fn has(&self, db: u16, key: Key<'_>) -> bool {
-        let same = |kept: &Kept| kept.hash == key.hash && kept.db == db && *kept.key == *key.bytes;
+        let same = |kept: &Kept| {
+            kept.hash == key.hash && kept.db == db && self.kept_keys[kept.key.clone()] == *key.bytes
+        };
         self.kept.iter().any(same)
     }
 }
@@ -282,7 +288,10 @@ impl Inside<'_, '_> {
         if too_much {
             return self.has_entered_all();
         }
-        self.log.kept.push(Kept { db, key: key.bytes.into(), hash: key.hash, shard: key.shard, value });
+        let from = self.log.kept_keys.len();
+        self.log.kept_keys.extend_from_slice(key.bytes);
+        let place = from..self.log.kept_keys.len();
+        self.log.kept.push(Kept { db, key: place, hash: key.hash, shard: key.shard, value });
         true
     }
 
@@ -304,7 +313,7 @@ impl Inside<'_, '_> {
     #[cold]
     fn undo(&mut self) {
         for Kept { db, key, hash, shard, value } in self.log.kept.drain(..) {
-            let key = Key { bytes: &key, hash, shard };
+            let key = Key { bytes: &self.log.kept_keys[key], hash, shard };
             let keyspace = self.cx.shard(shard).keyspace(db);
             match value {
                 Some(value) => keyspace.put_value(key, value),

@@ -2,7 +2,7 @@
 //!
 //! HOT: one lookup per command.
 
-use command::{Command, CommandError, Flags, Spec};
+use command::{Command, CommandError, Flags, Group, Spec};
 use resp::Args;
 use shard::plan::Plan;
 
@@ -24,6 +24,8 @@ pub struct Entry<S: 'static> {
     pub subcommands: Vec<Entry<S>>,
     /// Word of the only key, when the command always has exactly one; 0 otherwise.
     pub only_key: usize,
+    /// Word of the first key that a script declares, if it declares any; 0 for what is no script.
+    pub script_key: usize,
     /// What [`fold`] makes of the name.
     folded: u64,
 }
@@ -75,6 +77,7 @@ impl<S: Copy> Table<S> {
         self.count += 1;
         let subcommands = row.subcommands.iter().map(|sub| self.entry(sub, Some(&full_name), run)).collect();
         let only_key = only_key(&row.spec);
+        let script_key = if row.spec.group == Group::Scripting && !row.spec.keys.is_empty() { 3 } else { 0 };
         Entry {
             spec: &row.spec,
             run: run(&row.run),
@@ -82,6 +85,7 @@ impl<S: Copy> Table<S> {
             number,
             subcommands,
             only_key,
+            script_key,
             folded: fold(row.spec.name.as_bytes()),
         }
     }

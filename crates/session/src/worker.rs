@@ -425,11 +425,12 @@ impl Worker {
             let args = parsed.args(buffer, spans);
             parsed.entry = args.get(0).and_then(|name| self.shared.table.find(name));
             let Some(entry) = parsed.entry else { continue };
-            if entry.only_key == 0 || entry.only_key >= args.len() {
+            let at = entry.only_key.max(entry.script_key);
+            if at == 0 || at >= args.len() {
                 continue;
             }
-            let key = layout.key(&args[entry.only_key]);
-            parsed.hint = Some((entry.only_key, key.hash, key.shard));
+            let key = layout.key(&args[at]);
+            parsed.hint = Some((at, key.hash, key.shard));
             self.engine.prefetch_bucket(key.shard, db, key.hash);
         }
         if window.len() < 2 {

@@ -167,8 +167,11 @@ impl Program for Travelling {
 /// Runs a script in the virtual machine of this thread.
 fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
     let script = &run.mine.known.script;
-    let keys: Vec<&[u8]> = run.args.from(FIRST_KEY).first(run.facts.keys).iter().collect();
-    let argv: Vec<&[u8]> = run.args.from(FIRST_KEY + run.facts.keys).iter().collect();
+    let (mut few_keys, mut few_argv) = ([&[] as &[u8]; FEW], [&[] as &[u8]; FEW]);
+    let (mut many_keys, mut many_argv) = (Vec::new(), Vec::new());
+    let keys = run.args.from(FIRST_KEY).first(run.facts.keys);
+    let keys = gather(keys, &mut few_keys, &mut many_keys);
+    let argv = gather(run.args.from(FIRST_KEY + run.facts.keys), &mut few_argv, &mut many_argv);
     let (ended, host_messages, lines) = with_machine(|machine| {
         let mut host = Host {
             shared: run.shared,
@@ -184,7 +187,7 @@ fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
             stand_in: run.stand_in.as_deref_mut(),
             stood_in: 0,
         };
-        let ended = machine.vm.run(script, &keys, &argv, &mut host, reply);
+        let ended = machine.vm.run(script, keys, argv, &mut host, reply);
         if let Some(slow) = host.slow.take() {
             host.shared.busy.end(&slow);
         }
@@ -202,6 +205,22 @@ fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
     for (kind, channel, payload) in host_messages {
         run.shared.publish(kind, &channel, &payload);
     }
+}
+
+/// Words that are gathered without an allocation.
+const FEW: usize = 8;
+
+fn gather<'v, 'a>(
+    args: Args<'a>,
+    few: &'v mut [&'a [u8]; FEW],
+    many: &'v mut Vec<&'a [u8]>,
+) -> &'v [&'a [u8]] {
+    if args.len() > FEW {
+        many.extend(args.iter());
+        return many;
+    }
+    few.iter_mut().zip(args.iter()).for_each(|(place, word)| *place = word);
+    &few[..args.len()]
 }
 
 /// Whether a command runs a script: then it is executed with the data commands of an EXEC.
@@ -307,6 +326,7 @@ pub(crate) fn evaluate(
     let mut engine = worker.lend_engine();
     let run = Run { shared, mine: &mine, args, facts, reaches_out: !with_all, stand_in: Some(&mut *worker) };
     let ran = engine.run_script((cx.ticket.connection, cx.client.db), run, Run::own, &ids, reply);
+    engine.recycle(ids);
     worker.return_engine(engine);
     match ran {
         Ran::Done | Ran::Failed => Ok(Flow::Done),
