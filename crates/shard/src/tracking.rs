@@ -25,7 +25,14 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct Readers {
     first: Reader,
+    /// Ascending by their names: a key that everybody reads is looked up by all of them.
     others: Vec<Reader>,
+}
+
+impl Reader {
+    fn name(&self) -> (u16, u64) {
+        (self.thread, self.connection)
+    }
 }
 
 impl Readers {
@@ -41,13 +48,14 @@ impl Readers {
     /// Adds a reader, or notes that it has read again. Whether it is new.
     #[inline]
     fn add(&mut self, reader: Reader) -> bool {
-        let is_known =
-            |known: &&mut Reader| known.connection == reader.connection && known.thread == reader.thread;
-        let known = std::iter::once(&mut self.first).chain(&mut self.others).find(is_known);
-        match known {
-            Some(known) => known.command = reader.command,
-            None => {
-                self.others.push(reader);
+        if self.first.name() == reader.name() {
+            self.first.command = reader.command;
+            return false;
+        }
+        match self.others.binary_search_by_key(&reader.name(), Reader::name) {
+            Ok(at) => self.others[at].command = reader.command,
+            Err(at) => {
+                self.others.insert(at, reader);
                 return true;
             }
         }
