@@ -4,6 +4,7 @@
 
 mod base;
 mod bit;
+mod cmsgpack;
 mod convert;
 mod host;
 mod random;

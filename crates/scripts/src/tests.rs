@@ -101,6 +101,11 @@ fn values_and_errors() {
 }
 
 #[test]
+fn message_pack() {
+    check(Proto::Resp2, include_str!("tests/cmsgpack.txt"));
+}
+
+#[test]
 fn values_in_resp3() {
     check(Proto::Resp3, include_str!("tests/resp3.txt"));
 }

@@ -11,7 +11,7 @@ use crate::script::Script;
 use crate::server::Versions;
 use crate::stack::Kind;
 use crate::state::{Outcome, Ref, State, Stop};
-use crate::{base, bit, convert, random, server};
+use crate::{base, bit, cmsgpack, convert, random, server};
 
 /// Compiled scripts that a virtual machine keeps; at one more it forgets all and compiles again what is still used.
 const COMPILED_MAX: usize = 2_000;
@@ -64,6 +64,8 @@ impl Vm {
         random::open(&mut state);
         bit::push(&mut state);
         state.stack().set_field(1, "bit");
+        cmsgpack::push(&mut state);
+        state.stack().set_field(1, "cmsgpack");
         server::push(&mut state, limits.versions);
         state.stack().push_copy(-1);
         state.stack().set_field(1, "redis");
