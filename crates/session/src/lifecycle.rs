@@ -46,7 +46,9 @@ impl Worker {
     #[inline]
     fn count_buffers(&mut self, connection: &mut Connection) {
         let pending = self.reactor.pending(connection.reactor_id);
-        let bytes = (connection.input.capacity() + pending + connection.partial.bytes_allocated()) as u64;
+        let queued = connection.client.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        let bytes =
+            (connection.input.capacity() + pending + connection.partial.bytes_allocated() + queued) as u64;
         if bytes != connection.bytes_counted {
             let counted = &self.stats().client_bytes;
             counted.set(counted.get() + bytes - connection.bytes_counted);

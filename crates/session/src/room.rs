@@ -63,7 +63,7 @@ impl Worker {
             return Ok(());
         }
         if self.engine.surroundings.settings.policy == Policy::NoEviction {
-            return Err(CommandError::OUT_OF_MEMORY);
+            return self.no_room();
         }
         // As much as the write brings, and up to as much again of what is owed.
         let needed = bytes + OVERHEAD_BYTES;
@@ -72,7 +72,7 @@ impl Worker {
         for _ in 0..EVICTIONS_MAX {
             match self.evict_one() {
                 Some(more) => freed += more + OVERHEAD_BYTES / 2,
-                None if freed == 0 => return Err(CommandError::OUT_OF_MEMORY),
+                None if freed == 0 => return self.no_room(),
                 None => break,
             }
             if freed >= goal {
@@ -80,6 +80,12 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// There is no room, unless clients have given some back since the last tick.
+    fn no_room(&mut self) -> Result<(), CommandError> {
+        self.room.buffers = self.shared.buffer_bytes();
+        if self.memory_excess() == 0 { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
     }
 
     /// Evicts for at most `budget_us` if the limit is passed by more than writes can make up for. Whether there is more to do.

@@ -3,6 +3,7 @@
 use super::{Scene, expect, expect_error};
 use crate::bench::load::Random;
 use crate::fail::Result;
+use crate::server::{Program, Server};
 use crate::wire::Value;
 
 /// The longest word: `proto-max-bulk-len`.
@@ -97,6 +98,25 @@ pub fn large_elements(scene: &mut Scene) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What MULTI queues was in no account: a client could take any memory, whatever `maxmemory` said.
+pub fn large_transaction(program: &Program) -> Result<()> {
+    let server = Server::start(program, &["--maxmemory", "20mb"])?;
+    let (mut client, value) = (server.client()?, noise(5 << 20));
+    expect(client.call(&["MULTI"])?, "OK")?;
+    let mut queue = |times: usize| -> Result<Vec<Value>> {
+        (0..times).map(|_| client.call(&[b"SET".as_slice(), b"k", &value])).collect()
+    };
+    let replies = queue(20)?;
+    if let Some(other) = replies.iter().find(|reply| !matches!(reply, Value::Error(_) | Value::Simple(_))) {
+        return Err(format!("queueing gave {:.80}", other.render()).into());
+    }
+    let refused =
+        replies.iter().find(|reply| reply.is_error()).ok_or("100 MB were queued where 20 may be")?;
+    expect_error(refused, "OOM command not allowed")?;
+    expect_error(&client.call(&["EXEC"])?, "EXECABORT")?;
+    expect(client.call(&["SET", "k", "v"])?, "OK")
 }
 
 /// Commands of as many words as the protocol lets through: each has all of its effect.

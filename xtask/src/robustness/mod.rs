@@ -97,6 +97,7 @@ const STARTS: &[Start] = &[
     ("a wrong setting names file, line and reason", start::wrong_settings),
     ("a promise that is not kept refuses to start", start::refused_promises),
     ("SIGTERM ends it, and the port is free at once", start::stop_and_start_again),
+    ("a transaction larger than maxmemory", limits::large_transaction),
     ("contention: 16 threads, one hot key, MSET over all shards, FLUSHALL", contention::hot_key),
     ("contention: concurrent transfers never change the total", contention::bank),
     ("blocking: first waiting, first served", blocking::in_order),
