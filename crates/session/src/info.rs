@@ -366,8 +366,8 @@ fn stats(worker: &Worker, lines: &mut Lines) {
     lines.put("eventloop_duration_cmd_sum", ticks_to_ns(totals.command_ticks) / 1000);
     lines.put("instantaneous_eventloop_cycles_per_sec", turns);
     lines.put("instantaneous_eventloop_duration_usec", turn_us);
-    lines.put("acl_access_denied_auth", totals.auth_denied);
-    let [command, key, channel, database] = crate::rights::log::lock(&worker.shared.acl_log).counts();
+    let [auth, command, key, channel, database] = crate::rights::log::lock(&worker.shared.acl_log).counts();
+    lines.put("acl_access_denied_auth", auth);
     lines.put("acl_access_denied_cmd", command);
     lines.put("acl_access_denied_key", key);
     lines.put("acl_access_denied_channel", channel);

@@ -261,6 +261,15 @@ pub fn at_start(config: &Config, catalog: &Catalog) -> Result<Users, String> {
     Ok(users)
 }
 
+/// Whether a server can begin with its users: asked before the process becomes a daemon, so that whoever starts it sees the error.
+pub fn check_start(config: &Config) -> Result<(), String> {
+    if config.aclfile.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let table = Table::new(commands::FAMILIES, crate::commands::FAMILIES);
+    at_start(config, &catalog(&table, 0)).map(|_| ())
+}
+
 /// Why a `user` line of the configuration is refused, if it is.
 pub fn check_declared(name: &[u8], rules: &[&[u8]]) -> Result<(), String> {
     let table = Table::new(commands::FAMILIES, crate::commands::FAMILIES);

@@ -129,7 +129,6 @@ counters! {
         unexpected_error_replies,
         query_buffer_disconnections,
         output_limit_disconnections,
-        auth_denied,
         eventloop_turns,
         /// Ticks of the clock in which the event loops did not wait.
         eventloop_ticks,

@@ -10,6 +10,7 @@ mod messages;
 mod protocol;
 mod start;
 mod tracking;
+mod users;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,6 +97,9 @@ const STARTS: &[Start] = &[
     ("--io-engine uring where it is forbidden", start::io_uring_forbidden),
     ("a wrong setting names file, line and reason", start::wrong_settings),
     ("a promise that is not kept refuses to start", start::refused_promises),
+    ("users: a wrong file or line is named and refuses to start", users::wrong_files),
+    ("users: ACL LOAD takes a file or leaves it, ACL SAVE writes what it reads", users::files),
+    ("users: 10,000 users, 10,000 rules", users::very_many),
     ("SIGTERM ends it, and the port is free at once", start::stop_and_start_again),
     ("a transaction larger than maxmemory", limits::large_transaction),
     ("contention: 16 threads, one hot key, MSET over all shards, FLUSHALL", contention::hot_key),

@@ -36,7 +36,7 @@ fn ends(command: &mut Command) -> Result<(Option<i32>, String)> {
 }
 
 /// The server must end with code 1 and say all of these.
-fn refuses(program: &Program, words: &[&str], says: &[&str]) -> Result<()> {
+pub(super) fn refuses(program: &Program, words: &[&str], says: &[&str]) -> Result<()> {
     let mut command = Command::new(program.path());
     command.args(words);
     let (code, text) = ends(&mut command)?;
@@ -115,7 +115,6 @@ pub fn refused_promises(program: &Program) -> Result<()> {
     }
     for (name, value) in [
         ("appendonly", "yes"),
-        ("aclfile", "users.acl"),
         ("tls-port", "6380"),
         ("cluster-enabled", "yes"),
         ("replicaof", "127.0.0.1 6380"),

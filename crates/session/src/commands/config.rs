@@ -298,7 +298,6 @@ impl Worker {
         self.stats().reset();
         if self.id() == 0 {
             self.shared.rates().reset();
-            rights::log::lock(&self.shared.acl_log).reset_counts();
         }
     }
 }

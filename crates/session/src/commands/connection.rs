@@ -219,7 +219,6 @@ fn authenticate(cx: &mut Cx<'_>, name: &[u8], password: &[u8], word: &[u8]) -> R
         cx.client.settle_rights(cx.worker.default_user.is_open());
         return Ok(());
     }
-    cx.worker.stats().auth_denied.add(1);
     let context = if cx.in_exec() { Context::Multi } else { Context::Toplevel };
     let incident = Incident { reason: "auth", context: context.name(), object: word, username: name };
     cx.worker.log_incident(cx.client, incident);

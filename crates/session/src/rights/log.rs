@@ -43,12 +43,12 @@ pub struct Entry {
 pub struct AclLog {
     entries: VecDeque<Entry>,
     next_id: u64,
-    /// Incidents since the start or CONFIG RESETSTAT, by reason.
+    /// Incidents since the start, by reason.
     counts: [u64; COUNTED.len()],
 }
 
-/// The reasons that INFO counts, a failed AUTH apart.
-const COUNTED: [&str; 4] = ["command", "key", "channel", "database"];
+/// The reasons, as INFO counts them.
+const COUNTED: [&str; 5] = ["auth", "command", "key", "channel", "database"];
 
 /// Locks the log.
 pub fn lock(log: &Mutex<AclLog>) -> MutexGuard<'_, AclLog> {
@@ -96,14 +96,9 @@ impl AclLog {
         self.entries.iter().take(count)
     }
 
-    /// How often commands, keys, channels and databases were denied.
+    /// How often logging in, commands, keys, channels and databases were denied. CONFIG RESETSTAT leaves them as they are, as in Valkey.
     pub fn counts(&self) -> [u64; COUNTED.len()] {
         self.counts
-    }
-
-    /// CONFIG RESETSTAT
-    pub fn reset_counts(&mut self) {
-        self.counts = Default::default();
     }
 
     /// ACL LOG RESET

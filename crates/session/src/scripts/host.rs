@@ -160,9 +160,12 @@ impl Host<'_, '_, '_> {
             object: catalog.object(denied, args),
             username: &rights.user.name,
         };
+        let text = catalog.error(&rights.user, denied);
+        if matches!(denied.reason, acl::Reason::SortOption(_)) {
+            return Err(CommandError::new(text));
+        }
         let mut log = self.shared.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
         log.add(incident, rights.client.clone(), self.inside.now_ms(), rights.log_len_max);
-        let text = catalog.error(&rights.user, denied);
         let text = text.strip_prefix("NOPERM ").unwrap_or(&text);
         Err(CommandError::new(format!("ERR ACL failure in script: {text}")))
     }
