@@ -21,11 +21,11 @@ public final class Smoke {
     private static boolean failed;
     private static int port;
 
-    private interface Run {
+    interface Run {
         void run() throws Exception;
     }
 
-    private static void check(String name, Run run) {
+    static void check(String name, Run run) {
         try {
             run.run();
             System.out.println("ok " + name);
@@ -35,7 +35,7 @@ public final class Smoke {
         }
     }
 
-    private static void same(Object got, Object expected) {
+    static void same(Object got, Object expected) {
         if (!Objects.equals(got, expected)) {
             throw new AssertionError("expected " + expected + ", got " + got);
         }
@@ -147,6 +147,7 @@ public final class Smoke {
             fails(() -> client.sendCommand(() -> "NO-SUCH-COMMAND".getBytes()), "unknown command");
             same(client.get("word"), "x");
         });
+        Types.suite(prefix, () -> connect(protocol, null));
         check(prefix + "authenticates", () -> {
             client.configSet("requirepass", "secret");
             try (Jedis known = connect(protocol, "secret")) {
