@@ -25,6 +25,9 @@ use crate::workload::{Dry, Half, Sequences, Slots, Stream, Work};
 const TURN_MAX: Duration = Duration::from_millis(50);
 /// How long replies are waited for after an interruption.
 const INTERRUPTED_DRAIN_NS: u64 = 1_000_000_000;
+/// Receive buffers of a thread: one for each connection, within these bounds.
+const RECEIVE_BUFFERS_MIN: usize = 8;
+const RECEIVE_BUFFERS_MAX: usize = 128;
 /// How often connections are looked at that may have died: 250 ms.
 const CHECK_NS: u64 = 250_000_000;
 
@@ -164,7 +167,11 @@ struct Thread {
 impl Thread {
     fn open(shared: &Arc<Shared>, thread: usize, wanted: &[Wanted]) -> Result<Thread> {
         let plan = &shared.plan;
-        let (reactor, choice) = Reactor::new(plan.engine, Options::default())
+        // The kernel fills receive buffers in turn: no more than needed, so that they stay in the processor's cache.
+        let receive_buffers =
+            wanted.len().next_power_of_two().clamp(RECEIVE_BUFFERS_MIN, RECEIVE_BUFFERS_MAX);
+        let options = Options { receive_buffers: receive_buffers as u16, ..Options::default() };
+        let (reactor, choice) = Reactor::new(plan.engine, options)
             .map_err(|error| Fault::new(format!("no event loop: {error}: try --io-engine epoll")))?;
         let schedule = Schedule::new(plan.pace, plan.warmup);
         let mut this = Thread {
