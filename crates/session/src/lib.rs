@@ -1,6 +1,7 @@
 //! One connection: read, parse, run, reply in order.
 
 mod accept;
+mod ahead;
 mod background;
 mod blocked;
 pub mod broadcast;

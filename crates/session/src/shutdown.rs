@@ -71,7 +71,7 @@ impl Worker {
             }
             self.reactor.turn(Some(Duration::from_micros(left_us)))?;
             // Nobody is left whom an event could concern.
-            while self.reactor.next_event().is_some() {}
+            while self.gathered_event().is_some() {}
         }
         Ok(())
     }

@@ -121,6 +121,8 @@ pub struct Worker {
     pub(crate) spare: Option<Box<Engine>>,
     /// What came for the thread while a script ran for too long, and has to wait until it has ended.
     pub(crate) postponed: VecDeque<Event>,
+    /// Events of this turn whose keys' memory has been asked for (`ahead.rs`).
+    pub(crate) gathered: VecDeque<Event>,
     pub(crate) postponed_mail: Vec<Message>,
     pub(crate) listeners: Tokens,
     pub(crate) reply: Reply,
@@ -166,6 +168,7 @@ impl Worker {
             scripts: crate::scripts::Local::default(),
             spare: None,
             postponed: VecDeque::new(),
+            gathered: VecDeque::new(),
             postponed_mail: Vec::new(),
             listeners: Tokens::default(),
             reply: Reply::default(),
@@ -266,7 +269,7 @@ impl Worker {
     }
 
     fn next_event(&mut self) -> Option<Event> {
-        self.postponed.pop_front().or_else(|| self.reactor.next_event())
+        self.postponed.pop_front().or_else(|| self.gathered_event())
     }
 
     pub(crate) fn event(&mut self, event: Event) {

@@ -57,7 +57,7 @@ impl Worker {
     }
 
     fn serve_events(&mut self) {
-        while let Some(event) = self.reactor.next_event() {
+        while let Some(event) = self.gathered_event() {
             let id = match &event {
                 Event::Data { conn, .. } | Event::Closed { conn, .. } | Event::Drained { conn } => {
                     Some(*conn)
