@@ -4,14 +4,17 @@
 
 mod base;
 mod bit;
+mod cjson;
 mod cmsgpack;
 mod convert;
 mod host;
+mod number;
 mod random;
 mod script;
 mod server;
 mod stack;
 mod state;
+mod structs;
 mod vm;
 
 pub use host::{Called, Host, Level, Poll, Ran};

@@ -202,12 +202,6 @@ impl<'s> Stack<'s> {
         (self.kind(at) == Kind::Light).then(|| unsafe { lua::lua_touserdata(self.state, at) } as usize)
     }
 
-    /// Whether two values are the same one, without metamethods.
-    pub(crate) fn same(&self, one: c_int, other: c_int) -> bool {
-        // SAFETY: any index is acceptable.
-        unsafe { lua::lua_rawequal(self.state, one, other) != 0 }
-    }
-
     /// An error if `bytes` more would exceed the limit of memory.
     #[inline]
     pub(crate) fn room_for(&mut self, bytes: usize) -> Result<(), Fail> {
@@ -281,6 +275,18 @@ impl<'s> Stack<'s> {
         unsafe { lua::lua_pushcclosure(self.state, enter::<F>, 0) }
     }
 
+    /// Pops a value and pushes a function of this crate that has it as its upvalue.
+    pub(crate) fn push_closure<F: Native>(&mut self, _: F) {
+        // SAFETY: the value is there; lenient, so the allocation cannot fail.
+        unsafe { lua::lua_pushcclosure(self.state, enter::<F>, 1) }
+    }
+
+    /// The upvalue of the running function, if it is a number.
+    pub(crate) fn upvalue_number(&self) -> f64 {
+        // SAFETY: the pseudo index is acceptable in any native function.
+        unsafe { lua::lua_tonumber(self.state, lua::lua_upvalueindex(1)) }
+    }
+
     /// Moves the top value to a place of an argument or local.
     pub(crate) fn replace(&mut self, at: c_int) {
         // SAFETY: the callers pass indices of values.
@@ -304,12 +310,6 @@ impl<'s> Stack<'s> {
         assert!(self.kind(at) == Kind::Table, "only tables have elements");
     }
 
-    /// Length of a table or string, without metamethods.
-    pub(crate) fn len(&self, at: c_int) -> usize {
-        // SAFETY: any value is acceptable.
-        unsafe { lua::lua_objlen(self.state, at) }
-    }
-
     /// Pushes element `index` of a table.
     #[inline]
     pub(crate) fn get_index(&mut self, table: c_int, index: c_int) {
@@ -324,13 +324,6 @@ impl<'s> Stack<'s> {
         self.push_short(name.as_bytes());
         // The push has moved what is counted from the top.
         let table = if table < 0 && table > lua::LUA_REGISTRYINDEX { table - 1 } else { table };
-        // SAFETY: it is a table; raw accesses do not raise.
-        unsafe { lua::lua_rawget_(self.state, table) }
-    }
-
-    /// Replaces the key on top of the stack by its value in a table (counted with the key on the stack).
-    pub(crate) fn get(&mut self, table: c_int) {
-        self.assert_table(table);
         // SAFETY: it is a table; raw accesses do not raise.
         unsafe { lua::lua_rawget_(self.state, table) }
     }

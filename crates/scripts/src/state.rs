@@ -17,6 +17,7 @@ use mlua_sys as lua;
 use resp::{Proto, Reply};
 
 use crate::POLL_INSTRUCTIONS;
+use crate::cjson;
 use crate::host::{Called, Host, Poll};
 use crate::random::Random;
 use crate::stack::{Fail, Native, Results, Stack};
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) proto: Proto,
     /// What `redis.call` was answered; kept for its capacity.
     pub(crate) reply: Reply,
+    /// Settings of `cjson`, one per instance.
+    pub(crate) cjson: Vec<cjson::Settings>,
     /// `math.random`
     pub(crate) random: Random,
     main: *mut lua::lua_State,
@@ -125,6 +128,7 @@ impl State {
             stop: Stop::No,
             proto: Proto::Resp2,
             reply: Reply::default(),
+            cjson: vec![cjson::Settings::default()],
             random: Random::default(),
             main: ptr::null_mut(),
             host: None,

@@ -100,6 +100,45 @@ fn values_and_errors() {
     check(Proto::Resp2, include_str!("tests/base.txt"));
 }
 
+/// A reply as bytes, `\r\n` shown as `|` and what does not print as in Python.
+fn shown(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut rest = bytes;
+    while let Some((byte, more)) = rest.split_first() {
+        rest = more;
+        match byte {
+            b'\r' if rest.first() == Some(&b'\n') => {
+                rest = &rest[1..];
+                text.push('|');
+            }
+            b'\\' => text.push_str("\\\\"),
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            b' '..=b'~' => text.push(char::from(*byte)),
+            _ => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    text
+}
+
+#[test]
+fn libraries() {
+    let mut vm = Vm::default();
+    let mut wrong = Vec::new();
+    for case in include_str!("tests/libraries.txt").lines() {
+        let (source, wanted) = case.split_once(" => ").expect("script => reply");
+        let script = vm.check(source.as_bytes()).expect("it compiles");
+        let mut reply = Reply::default();
+        vm.run(&script, &[], &[], &mut Fake::default(), &mut reply);
+        let reply = shown(&reply.bytes);
+        if reply != wanted {
+            wrong.push(format!("{source}\n  is  {reply}\n  not {wanted}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn message_pack() {
     check(Proto::Resp2, include_str!("tests/cmsgpack.txt"));

@@ -11,7 +11,7 @@ use crate::script::Script;
 use crate::server::Versions;
 use crate::stack::Kind;
 use crate::state::{Outcome, Ref, State, Stop};
-use crate::{base, bit, cmsgpack, convert, random, server};
+use crate::{base, bit, cjson, cmsgpack, convert, random, server, structs};
 
 /// Compiled scripts that a virtual machine keeps; at one more it forgets all and compiles again what is still used.
 const COMPILED_MAX: usize = 2_000;
@@ -64,8 +64,12 @@ impl Vm {
         random::open(&mut state);
         bit::push(&mut state);
         state.stack().set_field(1, "bit");
+        cjson::push(&mut state);
+        state.stack().set_field(1, "cjson");
         cmsgpack::push(&mut state);
         state.stack().set_field(1, "cmsgpack");
+        structs::push(&mut state);
+        state.stack().set_field(1, "struct");
         server::push(&mut state, limits.versions);
         state.stack().push_copy(-1);
         state.stack().set_field(1, "redis");
@@ -79,7 +83,7 @@ impl Vm {
         state.stack().push_copy(-1);
         state.stack().set_field(1, "__server__err__handler");
         let handler = state.keep();
-        for library in ["string", "table", "math", "coroutine", "os", "bit"] {
+        for library in ["string", "table", "math", "coroutine", "os", "bit", "cjson", "cmsgpack", "struct"] {
             base::protect_library(&mut state, 1, library);
         }
         let globals = base::protect(&mut state);
@@ -117,7 +121,10 @@ impl Vm {
             reply.error("ERR not enough memory");
             return self.finish(Ran::Failed);
         }
-        self.state.shared().proto = Proto::Resp2;
+        let shared = self.state.shared();
+        shared.proto = Proto::Resp2;
+        shared.cjson.clear();
+        shared.cjson.push(cjson::Settings::default());
         let outcome = self.state.call(0, 1, self.handler, host);
         self.answer(outcome, reply)
     }
