@@ -22,7 +22,7 @@ const CLIENTS: u64 = 24;
 /// Keys of one MSET: more than there are shards, so that it meets nearly all.
 const WIDE: usize = 200;
 
-fn start(program: &Program) -> Result<Server> {
+pub(super) fn start(program: &Program) -> Result<Server> {
     match program {
         Program::Darter(_) => Server::start(program, &["--threads", "16"]),
         Program::Reference(_) => Server::start::<&str>(program, &[]),
@@ -30,7 +30,7 @@ fn start(program: &Program) -> Result<Server> {
 }
 
 /// Runs one function per client until time is up; the first error of any.
-fn load(
+pub(super) fn load(
     address: SocketAddr,
     each: impl Fn(u64, &mut Client, &mut Random) -> Result<()> + Sync,
 ) -> Result<u64> {
@@ -154,7 +154,7 @@ pub fn bank(program: &Program) -> Result<()> {
     if turns < 100 { Err(format!("only {turns} turns: it nearly stands still").into()) } else { Ok(()) }
 }
 
-fn pick<'a>(random: &mut Random, accounts: &'a [String]) -> &'a str {
+pub(super) fn pick<'a>(random: &mut Random, accounts: &'a [String]) -> &'a str {
     &accounts[random.below(accounts.len() as u64) as usize]
 }
 

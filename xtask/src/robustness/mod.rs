@@ -8,6 +8,7 @@ mod events;
 mod limits;
 mod messages;
 mod protocol;
+mod scripts;
 mod start;
 mod tracking;
 mod users;
@@ -85,6 +86,11 @@ const CASES: &[Case] = &[
     Case { name: "events of what expires", words: EVENTS, run: events::of_the_background },
     Case { name: "300,000 subscriptions of one client", words: &[], run: messages::many_subscriptions },
     Case { name: "a subscriber that never reads", words: &[], run: messages::never_reads },
+    Case {
+        name: "scripts that fail, recurse or want too much",
+        words: &["--busy-reply-threshold", "0"],
+        run: scripts::errors,
+    },
     Case { name: "replies of a deep pipeline stay in order", words: &[], run: connections::deep_pipeline },
 ];
 
@@ -113,6 +119,9 @@ const STARTS: &[Start] = &[
     ("blocking: streams and their groups", blocking::streams),
     ("blocking: 10,000 clients wait", blocking::ten_thousand),
     ("blocking: every element is popped once (seeded)", blocking::storm),
+    ("scripts: transfers over undeclared keys never change the total", scripts::bank),
+    ("scripts: whatever loops is killed, with one thread", scripts::killed),
+    ("scripts: what has written is not killed, SHUTDOWN NOSAVE works", scripts::not_killed),
     ("tracking: nothing cached is older than what was told (seeded)", tracking::storm),
 ];
 
