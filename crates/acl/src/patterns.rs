@@ -72,6 +72,16 @@ pub(crate) struct Patterns {
     /// Patterns that are no plain names, by head.
     globs: Vec<u32>,
     heads: Vec<Head>,
+    /// What each head begins with: the search looks at these alone until they are equal.
+    leads: Vec<u64>,
+}
+
+/// The first eight bytes of a text as a number, in the order of texts; what is missing is zero.
+fn lead(text: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = text.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&text[..len]);
+    u64::from_be_bytes(bytes)
 }
 
 /// Not a secret: only patterns are stored, and those come from an administrator.
@@ -133,6 +143,7 @@ impl Patterns {
         let items = &self.items;
         self.globs.sort_by(|a, b| items[*a as usize].head().cmp(items[*b as usize].head()));
         self.heads.clear();
+        self.leads.clear();
         let mut open: Vec<u32> = Vec::new();
         for (at, glob) in self.globs.iter().enumerate() {
             let head = items[*glob as usize].head();
@@ -149,6 +160,7 @@ impl Patterns {
             }
             let parent = open.last().map_or(0, |last| last + 1);
             open.push(index(self.heads.len()));
+            self.leads.push(lead(head));
             self.heads.push(Head { first: index(at), count: 1, parent });
         }
     }
@@ -162,7 +174,10 @@ impl Patterns {
                 return true;
             }
         }
-        let mut at = self.heads.partition_point(|head| self.first_of(head).head() <= name);
+        let wanted = lead(name);
+        let mut at = self.leads.partition_point(|lead| *lead < wanted);
+        let equal = self.leads[at..].partition_point(|lead| *lead == wanted);
+        at += self.heads[at..at + equal].partition_point(|head| self.first_of(head).head() <= name);
         while at != 0 {
             let head = &self.heads[at - 1];
             let text = self.first_of(head).head();

@@ -170,7 +170,10 @@ fn patterns_are_found_as_one_by_one() {
         let mut patterns = Patterns::default();
         let mut model: Vec<(Vec<u8>, Access)> = Vec::new();
         for round in 0..12 {
-            let text = word(if round % 2 == 0 { b"abab*" } else { b"ab*?[]\\^-" }, 5);
+            let mut text = word(if round % 2 == 0 { b"abab*" } else { b"ab*?[]\\^-" }, 5);
+            if round % 4 < 2 {
+                text.splice(0..0, *b"a-long-head:");
+            }
             let access = [Access::READ, Access::WRITE, Access::ALL][round % 3];
             patterns.add(&text, access);
             match model.iter_mut().find(|(known, _)| *known == text) {
@@ -180,7 +183,10 @@ fn patterns_are_found_as_one_by_one() {
         }
         patterns.finish();
         for _ in 0..20 {
-            let name = word(b"abab*?[]\\-", 6);
+            let mut name = word(b"abab*?[]\\-", 6);
+            if name.len() % 2 == 0 {
+                name.splice(0..0, *b"a-long-head:");
+            }
             for access in [Access::NONE, Access::READ, Access::WRITE, Access::ALL] {
                 let wanted = model
                     .iter()
