@@ -16,6 +16,8 @@ const APPS: &[Entry] = &[
     Entry { name: "rq", needs: "python3", prepare: |dir| python(dir, "rq_app.py") },
     Entry { name: "celery", needs: "python3", prepare: |dir| python(dir, "celery_app.py") },
     Entry { name: "dramatiq", needs: "python3", prepare: |dir| python(dir, "dramatiq_app.py") },
+    Entry { name: "bullmq", needs: "npm", prepare: |dir| node(dir, "bullmq.mjs") },
+    Entry { name: "rate-limiter", needs: "python3", prepare: |dir| python(dir, "rate_limiter_app.py") },
     Entry { name: "lock", needs: "python3", prepare: |dir| python(dir, "lock_app.py") },
     Entry { name: "redlock", needs: "npm", prepare: |dir| node(dir, "redlock.mjs") },
     Entry { name: "go-redis", needs: "go", prepare: |dir| go(dir, "go-redis") },
@@ -48,7 +50,8 @@ fn python(dir: &Path, program: &str) -> Result<Command> {
     Ok(command)
 }
 
-fn node(dir: &Path, program: &str) -> Result<Command> {
+/// A Node program of `tests/apps`, ready but for its arguments.
+pub fn node(dir: &Path, program: &str) -> Result<Command> {
     let checks = shell::root().join("tests/clients/node/checks.mjs");
     programs::node(dir, &sources("node"), program, Some(&checks))
 }

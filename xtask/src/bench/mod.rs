@@ -3,6 +3,7 @@
 //! Runs of the two servers are interleaved, medians are taken over several rounds, and what counts is the server's processor time per
 //! request: it is steady where requests per second are not. The outcome is printed and written to `benches/record/`.
 
+mod bullmq;
 mod freeing;
 mod hashes;
 mod limits;
@@ -85,6 +86,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "stream", what: "a stream of 10M entries", run: types_stream::entries },
     Scenario { name: "hashes", what: "bytes per field of small and large hashes", run: hashes::memory },
     Scenario { name: "script", what: "EVALSHA of a GET+SET script, pipeline 16", run: sessions::scripts },
+    Scenario { name: "bullmq", what: "jobs of BullMQ per second, from end to end", run: bullmq::jobs },
     Scenario {
         name: "publish",
         what: "PUBLISH to 100 subscribers, and to 10,000 channels with one subscriber each",
