@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! export RUSTC_BOOTSTRAP=1 CARGO_PROFILE_RELEASE_LTO=off
-//! cargo fuzz run parse --features libfuzzer        (also: glob, numbers)
+//! cargo fuzz run parse --features libfuzzer        (also: glob, numbers, libraries)
 //! ```
 //!
 //! The first variable allows the sanitizer flags on a stable compiler; the coverage counters do not survive the
 //! link-time optimisation of the release profile.
+
+mod libraries;
+
+pub use libraries::libraries;
 
 use resp::{Args, OwnedArgs, ParseLimits, Partial, ProtocolError, parse as parse_request};
 use stdx::longdouble::LongDouble;
@@ -203,5 +207,36 @@ mod tests {
             b"nan",
         ];
         with_random_inputs(3, PARTS, super::numbers);
+    }
+
+    #[test]
+    fn libraries() {
+        const PARTS: &[&[u8]] = &[
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b"\"a\"",
+            b":",
+            b",",
+            b"1e5",
+            b"null",
+            b"\\u12",
+            b"\xdd\xff\xff\xff\xff",
+            b"\xdf\x00\xff\xff\xff",
+            b"\xdb\xff\xff\xff\xff",
+            b"\x81",
+            b"\x92",
+            b"\xc0",
+            b"\xcb",
+            b"i32",
+            b"c0",
+            b"c2147483647",
+            b"!8",
+            b"<>sxbd",
+            b"\xfe",
+            b"\0",
+        ];
+        with_random_inputs(4, PARTS, super::libraries);
     }
 }

@@ -423,9 +423,7 @@ unsafe extern "C-unwind" fn hook(state: *mut lua::lua_State, _: *mut lua::lua_De
         lua::lua_sethook(shared.main, Some(hook), mask, 1);
         lua::lua_sethook(state, Some(hook), mask, 1);
         shared.lenient.set(true);
-        lua::luaL_where(state, 0);
         lua::lua_pushlstring_(state, text.as_ptr().cast(), text.len());
-        lua::lua_concat(state, 2);
         shared.lenient.set(false);
         lua::lua_error(state);
     }

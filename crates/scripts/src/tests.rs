@@ -220,13 +220,16 @@ fn endless_scripts_are_stopped_and_the_machine_goes_on() {
         };
         let (ran, reply) = run_with(&mut vm, source.as_bytes(), Proto::Resp2, &mut fake);
         assert_eq!(ran, Ran::Failed);
-        assert!(reply.starts_with("-ERR Script killed by user"), "{source}: {reply}");
+        assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL."), "{source}: {reply}");
         assert!(start.elapsed() < Duration::from_secs(20), "{source}");
         assert_eq!(
             run_with(&mut vm, b"return 1", Proto::Resp2, &mut Fake::default()),
             (Ran::Done, ":1|".into())
         );
     }
+    let mut fake = Fake { polls_max: Some(3), kill: Some("Killed."), ..Fake::default() };
+    let killed = run_with(&mut vm, b"\n\nwhile true do end", Proto::Resp2, &mut fake);
+    assert_eq!(killed, (Ran::Failed, "-ERR Killed. script: on @user_script:3.|".into()));
     let stopped =
         run_with(&mut vm, b"pcall(redis.call, 'stop') return 1", Proto::Resp2, &mut Fake::default());
     assert_eq!(stopped, (Ran::Stopped, String::new()));

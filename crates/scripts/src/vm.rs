@@ -175,8 +175,9 @@ impl Vm {
         let (stop, proto) = (self.state.shared().stop, self.state.shared().proto);
         let ran = match (stop, outcome) {
             (Stop::Silent, _) => Ran::Stopped,
-            (Stop::Kill(text), _) => {
-                reply.error(&format!("ERR {text}"));
+            (Stop::Kill(text), outcome) => {
+                let place = if outcome == Outcome::Error { self.error_text().1 } else { Vec::new() };
+                convert::write_error(reply, &[b"ERR ", text.as_bytes(), &place].concat());
                 Ran::Failed
             }
             (Stop::No, Outcome::Done) => {
@@ -185,21 +186,21 @@ impl Vm {
                 if reply.errors > errors { Ran::Failed } else { Ran::Done }
             }
             (Stop::No, Outcome::Error) => {
-                let text = self.error_text();
-                convert::write_error(reply, &text);
+                let (text, place) = self.error_text();
+                convert::write_error(reply, &[text, place].concat());
                 Ran::Failed
             }
         };
         self.finish(ran)
     }
 
-    /// The error on top of the stack, as `locate_error` or Lua itself has left it.
-    fn error_text(&mut self) -> Vec<u8> {
+    /// The error on top of the stack, as `locate_error` or Lua itself has left it, and where it was raised, if that is known.
+    fn error_text(&mut self) -> (Vec<u8>, Vec<u8>) {
         let mut stack = self.state.stack();
         if stack.kind(-1) != Kind::Table {
             // What Lua raises without asking the handler: no memory, or an error in the handler.
             let text = stack.text(-1).unwrap_or(b"unknown error");
-            return [b"ERR ", text].concat();
+            return ([b"ERR ", text].concat(), Vec::new());
         }
         let mut field = |name: &str| {
             stack.get_field(-1, name);
@@ -208,11 +209,11 @@ impl Vm {
             text
         };
         let (text, source, line) = (field("err"), field("source"), field("line"));
-        let mut text = text.unwrap_or(b"ERR unknown error".to_vec());
-        if let (Some(source), Some(line)) = (source, line) {
-            text.extend_from_slice(&[b" script: on ", source.as_slice(), b":", &line, b"."].concat());
-        }
-        text
+        let place = match (source, line) {
+            (Some(source), Some(line)) => [b" script: on ", source.as_slice(), b":", &line, b"."].concat(),
+            _ => Vec::new(),
+        };
+        (text.unwrap_or(b"ERR unknown error".to_vec()), place)
     }
 
     /// Leaves the virtual machine as it was before.
