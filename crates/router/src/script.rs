@@ -36,6 +36,9 @@ const KEPT_KEYS_MAX: usize = 64;
 /// Bytes of former values that a script keeps; one that overwrites more takes all shards.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
+/// Commands that may write to a key of another database than the one in which they run.
+const ACROSS: [&str; 2] = ["COPY", "MOVE"];
+
 /// A script, however it is written.
 pub trait Program {
     /// Runs it and writes one reply. If a call was [`Refused::Taken`] it must end at once, and is run again later, from the beginning and
@@ -232,7 +235,11 @@ impl Inside<'_, '_> {
             self.cx.hint = Some((at, key.hash, key.shard));
             self.log.touch(key.shard, db);
             if writes && (reads_only || !flags.has(KeyFlags::RO)) {
-                taken = !self.keep(db, key);
+                taken = if ACROSS.contains(&spec.name) {
+                    !(0..self.cx.layout.databases).all(|db| self.keep(db, key))
+                } else {
+                    !self.keep(db, key)
+                };
             }
         });
         if keys != 1 {
@@ -272,7 +279,8 @@ impl Inside<'_, '_> {
         if self.holds_all() || self.log.has(db, key) {
             return true;
         }
-        let mut too_much = self.log.kept.len() >= KEPT_KEYS_MAX;
+        let mut too_much =
+            self.log.kept.len() >= KEPT_KEYS_MAX || self.log.kept_bytes + key.bytes.len() > KEPT_BYTES_MAX;
         let mut value = None;
         if let Some(keyspace) = self.cx.shard(key.shard).existing(db)
             && !too_much
@@ -288,6 +296,7 @@ impl Inside<'_, '_> {
         if too_much {
             return self.has_entered_all();
         }
+        self.log.kept_bytes += key.bytes.len();
         let from = self.log.kept_keys.len();
         self.log.kept_keys.extend_from_slice(key.bytes);
         let place = from..self.log.kept_keys.len();

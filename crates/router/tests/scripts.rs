@@ -275,7 +275,9 @@ struct Halfway {
 impl Program for Halfway {
     fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
         let last = self.last.clone();
-        let calls: [&[&[u8]]; 5] = [
+        let calls: [&[&[u8]]; 7] = [
+            &[b"MOVE", b"{a}moved", b"1"],
+            &[b"COPY", b"{a}old", b"{a}copied", b"DB", b"1"],
             &[b"SET", b"{a}old", b"new"],
             &[b"LPUSH", b"{a}fresh", b"x"],
             &[b"DEL", b"{a}volatile"],
@@ -313,13 +315,14 @@ fn a_script_that_meets_a_taken_shard_leaves_nothing() {
     let mut engine = world.engine(0, 1, true);
     let command = |engine: &mut Engine, words: &[&[u8]]| run_alone(&world, engine, words);
     command(&mut engine, &[b"SET", b"{a}old", b"1"]);
+    command(&mut engine, &[b"SET", b"{a}moved", b"m"]);
     command(&mut engine, &[b"SET", b"{a}volatile", b"v", b"PX", b"100000"]);
     command(&mut engine, &[b"RPUSH", b"{a}list", b"x", b"y"]);
     // In the first shard, so that the script holds nothing while it waits to be run again.
     assert_ne!(layout.shard_of(b"{a}"), 0);
     let last = (0..).map(|n: u32| n.to_string().into_bytes()).find(|key| layout.shard_of(key) == 0);
     let last = last.expect("every shard has keys");
-    let names: [&[u8]; 5] = [b"set", b"lpush", b"del", b"rpush", b"set"];
+    let names: [&[u8]; 7] = [b"move", b"copy", b"set", b"lpush", b"del", b"rpush", b"set"];
     let halfway = Halfway { rows: names.iter().map(|name| world.plan(name)).collect(), last: last.clone() };
     engine.journal.clear();
     let shards = std::sync::Arc::clone(&world.shards);
@@ -335,7 +338,8 @@ fn a_script_that_meets_a_taken_shard_leaves_nothing() {
         assert_eq!(command(&mut engine, &[b"LLEN", b"{a}list"]), ":2\r\n");
         let time = command(&mut engine, &[b"PEXPIRETIME", b"{a}volatile"]);
         assert_eq!(time, format!(":{}\r\n", world::NOW_MS + 100_000));
-        assert_eq!(command(&mut engine, &[b"DBSIZE"]), ":3\r\n");
+        assert_eq!(command(&mut engine, &[b"DBSIZE"]), ":4\r\n");
+        assert_eq!(world.published.keys(1), 0, "nothing was left in the other database");
     });
     assert!(ran.is_ok());
     while !world.shards.resume(&mut other.duty) {}
@@ -344,7 +348,7 @@ fn a_script_that_meets_a_taken_shard_leaves_nothing() {
     for task in mail {
         let Sent::Back(mut task) = engine.resume(task) else { panic!("nobody is in its way") };
         assert_eq!(task.reply.bytes, b"+OK\r\n");
-        assert_eq!(task.stamped.records.len(), 5, "one transaction");
+        assert_eq!(task.stamped.records.len(), 7, "one transaction");
         engine.absorb(&mut task);
     }
     // Every write happened once: what the first run did was taken back.

@@ -19,6 +19,7 @@ use stdx::hash::Seed;
 use stdx::rng::Rng;
 
 pub const SHARDS: u16 = 16;
+pub const DATABASES: u16 = 2;
 pub const NOW_MS: u64 = 1_800_000_000_000;
 
 /// A test that hangs is a test that fails: nobody may wait this long for a reply.
@@ -38,13 +39,13 @@ impl World {
     pub fn new(threads: usize) -> Self {
         let arena = Arena::reserve(1 << 36).expect("the address space has room");
         let seed: &'static Seed = Box::leak(Box::new(Seed::new(7)));
-        let hints: Hints = (0..SHARDS).map(|_| Arc::new(IndexHint::new(arena))).collect();
-        let make = |id| ShardData::new(id, 1, Storage { arena, seed }, Arc::clone(&hints));
+        let hints: Hints = (0..SHARDS * DATABASES).map(|_| Arc::new(IndexHint::new(arena))).collect();
+        let make = |id| ShardData::new(id, DATABASES, Storage { arena, seed }, Arc::clone(&hints));
         let pace = Pace::new(ticks, 1000);
         Self {
             shards: Arc::new(Shards::new(usize::from(SHARDS), pace, make)),
-            layout: Layout { seed, mask: SHARDS - 1, databases: 1 },
-            published: Arc::new(Published::new(SHARDS, 1)),
+            layout: Layout { seed, mask: SHARDS - 1, databases: DATABASES },
+            published: Arc::new(Published::new(SHARDS, DATABASES)),
             mailboxes: (0..threads).map(|_| Mailbox::new()).collect(),
             table: Table::new(commands::FAMILIES, &[]),
             hints,
