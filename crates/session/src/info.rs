@@ -36,6 +36,12 @@ const SECTIONS: &[Section] = &[
     Section { name: "errorstats", title: "Errorstats", by_default: true, write: errorstats },
     Section { name: "latencystats", title: "Latencystats", by_default: false, write: latencystats },
     Section { name: "cluster", title: "Cluster", by_default: true, write: cluster },
+    Section {
+        name: "scriptingengines",
+        title: "Scripting Engines",
+        by_default: false,
+        write: scripting_engines,
+    },
     Section { name: "keyspace", title: "Keyspace", by_default: true, write: keyspace },
     Section { name: "darter", title: "Darter", by_default: true, write: darter },
 ];
@@ -444,6 +450,18 @@ fn latencystats(worker: &Worker, lines: &mut Lines) {
 
 fn cluster(_worker: &Worker, lines: &mut Lines) {
     lines.put("cluster_enabled", 0);
+}
+
+/// One engine, of which each thread has a virtual machine: the memory is that of this thread's.
+fn scripting_engines(_worker: &Worker, lines: &mut Lines) {
+    let bytes = crate::scripts::machine_bytes();
+    lines.put("engines_count", 1);
+    lines.put("engines_total_used_memory", bytes);
+    lines.put("engines_total_memory_overhead", 0);
+    lines.put(
+        "engine_0",
+        format_args!("name=LUA,module=lua,abi_version=4,used_memory={bytes},memory_overhead=0"),
+    );
 }
 
 fn keyspace(worker: &Worker, lines: &mut Lines) {

@@ -144,6 +144,8 @@ fn stats(cx: &mut Cx<'_>, _args: Args<'_>, reply: &mut Reply) -> Result<Flow, Co
         ("clients.slaves", Value::Int(0)),
         ("clients.normal", Value::Int(figures.clients)),
         ("aof.buffer", Value::Int(0)),
+        ("lua.caches", Value::Int(cx.worker.shared.scripts.figures().bytes)),
+        ("functions.caches", Value::Int(0)),
     ];
     let after = [
         ("overhead.total", Value::Int(figures.overhead)),
