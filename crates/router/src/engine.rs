@@ -237,7 +237,8 @@ impl Engine {
             let server = Server { surroundings, rng, counters, home, served: Served::default() };
             (outcome, leave_script(server, entered, script_log))
         });
-        let every: Vec<ShardId>;
+        let again: Vec<ShardId>;
+        let mut tries = 0;
         let ids = match entered {
             Ok((outcome, (stamped, served))) => {
                 let Served { mut records, deferred, .. } = served.unwrap_or_default();
@@ -254,12 +255,18 @@ impl Engine {
                 if outcome != Outcome::Again {
                     return Ran::Done;
                 }
-                every = self.every_shard().collect();
-                &every
+                tries = 1;
+                let next = std::mem::take(&mut self.script_log.next);
+                again = self.or_every(next);
+                &again
             }
             Err(Busy) => ids,
         };
-        let task = self.task(connection, Work::Script(Script { program: own(program), db }), reply);
+        let task = self.task(
+            connection,
+            Work::Script(Script { program: own(program), db, tries, next: Vec::new() }),
+            reply,
+        );
         match self.submit(task, ids) {
             Sent::Posted => Ran::Posted,
             Sent::Back(mut task) => {
@@ -434,7 +441,9 @@ impl Engine {
             }
             match &task.work {
                 Work::Walk(_, _, walk) if task.outcome == Outcome::Again => next = vec![walk.shard],
-                Work::Script(_) if task.outcome == Outcome::Again => next = self.every_shard().collect(),
+                Work::Script(script) if task.outcome == Outcome::Again => {
+                    next = self.or_every(script.next.clone());
+                }
                 _ => return Sent::Back(task),
             }
             ids = &next;
@@ -500,9 +509,9 @@ impl Engine {
                 let next = [walk.shard];
                 self.submit(task, &next)
             }
-            Work::Script(_) if task.outcome == Outcome::Again => {
-                let every: Vec<ShardId> = self.every_shard().collect();
-                self.submit(task, &every)
+            Work::Script(script) if task.outcome == Outcome::Again => {
+                let next = self.or_every(script.next.clone());
+                self.submit(task, &next)
             }
             _ => Sent::Back(task),
         }
@@ -538,6 +547,11 @@ impl Engine {
         let ids = self.shards_of_keys(watched.keys.iter().map(|watched_key| watched_key.key.as_slice()));
         let task = self.task(0, Work::Unwatch(watched), &Reply::default());
         self.submit(task, &ids);
+    }
+
+    /// These shards, or all if there are none.
+    fn or_every(&self, ids: Vec<ShardId>) -> Vec<ShardId> {
+        if ids.is_empty() { self.every_shard().collect() } else { ids }
     }
 
     fn every_shard(&self) -> impl Iterator<Item = ShardId> + use<> {

@@ -8,8 +8,9 @@
 //!     |  call: a key in another shard --> enter it without waiting ---- it is free ----> go on
 //!     |                                        | it is taken
 //!     |                                        v
-//!     |                               undo every write, leave, run again from the beginning with all shards
-//!     |  call: a write --> what the key held is kept first --- too much to keep ---> enter all shards, or as above
+//!     |                               undo every write, leave, run again from the beginning, with that shard, too;
+//!     |                               the third time with all shards
+//!     |  call: a write --> what the key held is kept first --- too much to keep ---> enter all shards, or again with all
 //!     v
 //!   with all shards held nothing is kept: nothing can be taken any more
 //! ```
@@ -39,6 +40,9 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Commands that may write to a key of another database than the one in which they run.
 const ACROSS: [&str; 2] = ["COPY", "MOVE"];
 
+/// Runs in vain after which a script gets all shards.
+const TRIES_MAX: u8 = 3;
+
 /// A script, however it is written.
 pub trait Program {
     /// Runs it and writes one reply. If a call was [`Refused::Taken`] it must end at once, and is run again later, from the beginning and
@@ -50,6 +54,10 @@ pub trait Program {
 pub struct Script {
     pub program: Box<dyn Program + Send>,
     pub db: u16,
+    /// Runs that were in vain.
+    pub(crate) tries: u8,
+    /// The shards of the next run, ascending; none: all.
+    pub(crate) next: Vec<ShardId>,
 }
 
 /// Why a call gave no reply.
@@ -81,6 +89,10 @@ pub struct Log {
     /// It has looked into other databases, or into all shards at once.
     elsewhere: bool,
     taken: bool,
+    /// The shard that was taken; none: it wants all.
+    wanted: Option<ShardId>,
+    /// The shards of the next run, ascending; none: all.
+    pub(crate) next: Vec<ShardId>,
 }
 
 /// What a key held before the script wrote to it.
@@ -105,7 +117,8 @@ impl Log {
         kept_keys.clear();
         kept.clear();
         touched.clear();
-        (self.kept_bytes, self.elsewhere, self.taken) = (0, false, false);
+        (self.kept_bytes, self.elsewhere, self.taken, self.wanted) = (0, false, false, None);
+        self.next = Vec::new();
     }
 
     #[inline]
@@ -163,6 +176,11 @@ impl Inside<'_, '_> {
     /// Whether a call was [`Refused::Taken`].
     pub fn is_taken(&self) -> bool {
         self.log.taken
+    }
+
+    /// Whether that was because it needs all shards.
+    pub fn wants_all(&self) -> bool {
+        self.log.taken && self.log.wanted.is_none()
     }
 
     /// Whether the script holds all shards, so that no call can be [`Refused::Taken`].
@@ -256,10 +274,14 @@ impl Inside<'_, '_> {
 
     #[inline]
     fn enter(&mut self, shard: ShardId) -> bool {
-        match &mut self.cx.held {
+        let is_held = match &mut self.cx.held {
             Held::Several(entered) => entered.enter(shard),
             held => held.holds(shard),
+        };
+        if !is_held {
+            self.log.wanted = Some(shard);
         }
+        is_held
     }
 
     fn enter_all(&mut self) -> Result<(), Refused> {
@@ -389,6 +411,11 @@ pub(crate) fn run_script(
     events.list.retain(|event| event.name == "expired");
     cx.events = events;
     surroundings.conclude(cx, NO_WORDS, None, by);
+    if let Some(wanted) = log.wanted {
+        log.next = cx.held.ids();
+        log.next.push(wanted);
+        log.next.sort_unstable();
+    }
     log.elsewhere |= cx.elsewhere;
     reply.truncate_to(mark);
     let Counters { keyspace_hits, keyspace_misses, .. } = before;
@@ -435,7 +462,7 @@ pub(crate) fn leave_script(
 impl Task {
     /// A script that travels.
     pub(crate) fn run_script(&mut self, entered: &mut Entered<'_, ShardData>) {
-        let Work::Script(Script { program, db }) = &mut self.work else { return };
+        let Work::Script(Script { program, db, tries, next }) = &mut self.work else { return };
         let published = &self.surroundings.published;
         let keys_published = |db| published.keys(db);
         let held = Held::Several(entered.reborrow());
@@ -443,6 +470,10 @@ impl Task {
         let mut cx = self.surroundings.exec(*db, &mut self.rng, &mut self.counters, &keys_published, held);
         self.outcome =
             run_script(&self.surroundings, &mut cx, &mut **program, &mut log, (&mut self.reply, self.ticket));
+        if self.outcome == Outcome::Again {
+            *tries += 1;
+            *next = if *tries < TRIES_MAX { std::mem::take(&mut log.next) } else { Vec::new() };
+        }
         let server = Server {
             surroundings: &self.surroundings,
             rng: &mut self.rng,

@@ -111,7 +111,7 @@ pub enum Work {
         waiter: Arc<Waiter>,
         elsewhere: bool,
     },
-    /// A script; [`Outcome::Again`] if it wants all shards.
+    /// A script; [`Outcome::Again`] if it wants more shards.
     Script(Script),
     /// A waiting command is tried again with all its shards; no connection waits for this task itself.
     Retry(Arc<Waiter>),
@@ -126,7 +126,7 @@ pub enum Outcome {
     Done,
     /// The reply holds an error.
     Failed,
-    /// A walk that goes on with another step, or a script that was undone and wants all shards.
+    /// A walk that goes on with another step, or a script that was undone and wants more.
     Again,
     /// EXEC found a watched key changed.
     Aborted,

@@ -113,8 +113,8 @@ pub struct Mine {
     pub reach: Reach,
 }
 
-/// How far a script reaches beyond the keys that it declares: one that often meets a taken shard, and has to run again, begins with all
-/// shards, and tries now and then whether it still must.
+/// How far a script reaches beyond the keys that it declares: one that often needs all shards while one is taken, and has to run again, begins
+/// with all, and tries now and then whether it still must.
 ///
 /// Written by the thread that owns it, and by another one only when the script has travelled there; a count that is lost does no harm.
 #[derive(Debug, Default)]
@@ -144,7 +144,7 @@ impl Reach {
         true
     }
 
-    /// After a run that did not begin with all shards: whether it was in vain.
+    /// After a run that did not begin with all shards: whether it was in vain for want of all.
     pub fn ran(&self, in_vain: bool) {
         let pressure = self.pressure.load(Ordering::Relaxed);
         if !in_vain {

@@ -150,7 +150,7 @@ impl Program for Run<'_> {
     fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
         play(self, inside, reply);
         if self.reaches_out {
-            self.mine.reach.ran(inside.is_taken());
+            self.mine.reach.ran(inside.wants_all());
         }
     }
 }
