@@ -12,6 +12,7 @@ mod number;
 mod random;
 mod script;
 mod server;
+mod spare;
 mod stack;
 mod state;
 mod structs;

@@ -6,7 +6,7 @@
 //! returns its error; the trampoline raises it when everything is dropped.
 //!
 //! HOT: `redis.call` and the conversions go through here.
-#![expect(unsafe_code, reason = "Lua is a C library; this is one of the two files of the crate that call it")]
+#![expect(unsafe_code, reason = "Lua is a C library; only a few files of the crate call it")]
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};

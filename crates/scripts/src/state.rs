@@ -6,9 +6,8 @@
 //!
 //! A script is stopped by the hook, which Lua calls every so many instructions. `pcall` would catch its error, so once a
 //! script is to stop, the hook is called at every instruction, and our `pcall` passes the error on.
-#![expect(unsafe_code, reason = "Lua is a C library; this is one of the two files of the crate that call it")]
+#![expect(unsafe_code, reason = "Lua is a C library; only a few files of the crate call it")]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -20,6 +19,7 @@ use crate::POLL_INSTRUCTIONS;
 use crate::cjson;
 use crate::host::{Called, Host, Poll};
 use crate::random::Random;
+use crate::spare::Spare;
 use crate::stack::{Fail, Native, Results, Stack};
 
 /// A place in Lua's registry, which keeps a value alive.
@@ -54,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) cjson: Vec<cjson::Settings>,
     /// `math.random`
     pub(crate) random: Random,
+    spare: Spare,
     main: *mut lua::lua_State,
     host: Option<NonNull<dyn Host>>,
 }
@@ -130,6 +131,7 @@ impl State {
             reply: Reply::default(),
             cjson: vec![cjson::Settings::default()],
             random: Random::default(),
+            spare: Spare::default(),
             main: ptr::null_mut(),
             host: None,
         }));
@@ -371,8 +373,6 @@ unsafe extern "C" fn allocate(
     old_bytes: usize,
     new_bytes: usize,
 ) -> *mut c_void {
-    /// What malloc promises too.
-    const ALIGN: usize = 16;
     // SAFETY: Lua passes what `lua_newstate` was given. Only fields are touched that no function borrows across a call to Lua.
     let shared = unsafe { &mut *shared.cast::<Shared>() };
     let old_bytes = if block.is_null() { 0 } else { old_bytes };
@@ -380,25 +380,10 @@ unsafe extern "C" fn allocate(
     if new_bytes > old_bytes && after > shared.bytes_max && !shared.lenient.get() {
         return ptr::null_mut();
     }
-    let layout = |bytes| Layout::from_size_align(bytes, ALIGN).ok();
-    let (Some(old), Some(new)) = (layout(old_bytes), layout(new_bytes)) else { return ptr::null_mut() };
-    // SAFETY: a block that is not null came from here with a layout of `old_bytes`, as Lua promises; sizes of zero do not
-    // reach the allocator.
-    let moved = unsafe {
-        match (old_bytes, new_bytes) {
-            (0, 0) => ptr::null_mut(),
-            (_, 0) => {
-                dealloc(block.cast(), old);
-                ptr::null_mut()
-            }
-            (0, _) => alloc(new),
-            _ => realloc(block.cast(), old, new_bytes),
-        }
-    };
+    // SAFETY: a block that is not null came from here with `old_bytes`, as Lua promises.
+    let moved = unsafe { shared.spare.resize(block.cast(), old_bytes, new_bytes) };
     if moved.is_null() && new_bytes > 0 {
-        if shared.lenient.get() {
-            handle_alloc_error(new);
-        }
+        assert!(!shared.lenient.get(), "the system has no memory");
         return ptr::null_mut();
     }
     shared.bytes = after;

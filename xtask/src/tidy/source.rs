@@ -16,6 +16,7 @@ const ISLANDS: &[&str] = &[
     "crates/reactor/",
     "crates/shard/src/latch",
     "crates/shard/src/visit",
+    "crates/scripts/src/spare.rs",
     "crates/scripts/src/stack.rs",
     "crates/scripts/src/state.rs",
     "crates/scripts/src/base.rs",
