@@ -86,8 +86,10 @@ def groups():
 
 
 def cancels():
-    blocked = queue.enqueue(rq_tasks.lasts, 600, job_id="cancelled", depends_on=queue.enqueue(rq_tasks.fails))
+    before = queue.enqueue(rq_tasks.fails)
+    blocked = queue.enqueue(rq_tasks.lasts, 600, job_id="cancelled", depends_on=before)
     blocked.cancel()
+    same(ended(before), "failed")
     same(blocked.get_status(refresh=True), "canceled")
     same(connection.exists("began:cancelled"), 0)
 
@@ -109,6 +111,8 @@ def empties():
 
 
 def shuts_down(running):
+    # A worker that is told to stop while it writes down how a job ended leaves the job as it was.
+    until("no job under way", lambda: all(len(StartedJobRegistry(queue=each)) == 0 for each in (queue, high, long)))
     names = [worker.name for worker in Worker.all(connection=connection)]
     same(len(names), len(running))
     for name in names:
