@@ -113,11 +113,23 @@ impl Spare {
     }
 }
 
-impl Drop for Spare {
-    fn drop(&mut self) {
-        for (class, head) in self.heads.iter().enumerate() {
+impl Spare {
+    /// Frees what is kept, and gives the pages between the blocks in use back to the system. Some 100 ms per GiB that was freed.
+    pub(crate) fn give_back(&mut self) {
+        self.clear();
+        // SAFETY: it concerns free memory only, and takes the locks that it needs.
+        #[cfg(target_env = "gnu")]
+        unsafe {
+            libc::malloc_trim(0)
+        };
+    }
+
+    fn clear(&mut self) {
+        let lists = std::mem::replace(&mut self.heads, [ptr::null_mut(); CLASSES]);
+        self.kept = [0; CLASSES];
+        for (class, head) in lists.into_iter().enumerate() {
             let layout = layout_of((class + 1) * GRANULE).expect("a small block has a layout");
-            let mut block = *head;
+            let mut block = head;
             while !block.is_null() {
                 // SAFETY: a kept block begins with the next one, and was allocated with the layout of its class.
                 unsafe {
@@ -127,6 +139,12 @@ impl Drop for Spare {
                 }
             }
         }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

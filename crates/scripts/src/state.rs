@@ -259,6 +259,11 @@ impl State {
         unsafe { lua::lua_gc(self.main, lua::LUA_GCCOLLECT, 0) };
     }
 
+    /// Gives memory that is free back to the system.
+    pub(crate) fn give_back(&mut self) {
+        self.shared().spare.give_back();
+    }
+
     /// Opens Lua's own libraries, those that are harmless: base, table, string, math.
     pub(crate) fn open_libraries(&mut self) {
         let open: [(lua::lua_CFunction, &CStr); 4] = [

@@ -19,6 +19,9 @@ const COMPILED_MAX: usize = 2_000;
 /// Memory that a run has left behind and that is worth collecting at once, in bytes.
 const GARBAGE_MAX: usize = 8 << 20;
 
+/// Memory that a collection has freed and that is worth giving back to the system, in bytes: malloc would keep it.
+const GIVEN_BACK_MIN: usize = 64 << 20;
+
 /// What a virtual machine is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -223,6 +226,9 @@ impl Vm {
         if bytes > self.bytes_kept + GARBAGE_MAX {
             self.state.collect();
             self.bytes_kept = self.state.shared().bytes;
+            if bytes > self.bytes_kept + GIVEN_BACK_MIN {
+                self.state.give_back();
+            }
         }
         ran
     }
