@@ -233,7 +233,7 @@ pub(crate) fn protect(state: &mut State) -> Ref {
 }
 
 /// Replaces the table on top by a proxy for it. `globals`: its metatable is shown.
-fn make_proxy(state: &mut State, globals: bool) {
+pub(crate) fn make_proxy(state: &mut State, globals: bool) {
     let mut stack = state.stack();
     stack.push_table(0, 0).expect("a new state is far from its limit");
     stack.push_table(0, 4).expect("a new state is far from its limit");
@@ -257,6 +257,15 @@ fn make_proxy(state: &mut State, globals: bool) {
     state.stack().set_field(-2, "__metatable");
     state.set_metatable(-2);
     state.remove(-2);
+}
+
+/// What the table on top of the stack lacks is an error.
+pub(crate) fn refuse_missing(state: &mut State) {
+    let mut stack = state.stack();
+    stack.push_table(0, 1).expect("a new state is far from its limit");
+    stack.push_function(missing_global);
+    stack.set_field(-2, "__index");
+    state.set_metatable(-2);
 }
 
 fn read_only(_: &mut Stack<'_>) -> Results {

@@ -8,6 +8,7 @@ mod cjson;
 mod cmsgpack;
 mod convert;
 mod host;
+mod library;
 mod number;
 mod random;
 mod script;
@@ -19,6 +20,7 @@ mod structs;
 mod vm;
 
 pub use host::{Called, Host, Level, Poll, Ran};
+pub use library::{Library, Registered, is_name};
 pub use script::{Flags, Script};
 pub use server::Versions;
 pub use vm::{Limits, Vm};

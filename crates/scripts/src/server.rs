@@ -26,23 +26,35 @@ fn version_number(version: &str) -> f64 {
 
 /// Pushes the table.
 pub(crate) fn push(state: &mut State, versions: Versions) {
-    let numbers = [
-        ("LOG_DEBUG", 0.0),
-        ("LOG_VERBOSE", 1.0),
-        ("LOG_NOTICE", 2.0),
-        ("LOG_WARNING", 3.0),
+    let replication = [
         ("REPL_NONE", 0.0),
         ("REPL_AOF", 1.0),
         ("REPL_SLAVE", 2.0),
         ("REPL_REPLICA", 2.0),
         ("REPL_ALL", 3.0),
+    ];
+    let mut stack = state.stack();
+    stack.push_table(0, 32).expect("a new state is far from its limit");
+    push_constants(&mut stack, versions);
+    for (name, value) in replication {
+        stack.push_number(value);
+        stack.set_field(-2, name);
+    }
+    push_functions(&mut stack);
+}
+
+/// Sets what is also known while a library loads in the table on top of the stack.
+pub(crate) fn push_constants(stack: &mut Stack<'_>, versions: Versions) {
+    let numbers = [
+        ("LOG_DEBUG", 0.0),
+        ("LOG_VERBOSE", 1.0),
+        ("LOG_NOTICE", 2.0),
+        ("LOG_WARNING", 3.0),
         ("REDIS_VERSION_NUM", version_number(versions.redis)),
         ("VALKEY_VERSION_NUM", version_number(versions.valkey)),
     ];
     let texts =
         [("REDIS_VERSION", versions.redis), ("VALKEY_VERSION", versions.valkey), ("SERVER_NAME", "valkey")];
-    let mut stack = state.stack();
-    stack.push_table(0, 32).expect("a new state is far from its limit");
     for (name, value) in numbers {
         stack.push_number(value);
         stack.set_field(-2, name);
@@ -51,7 +63,6 @@ pub(crate) fn push(state: &mut State, versions: Versions) {
         stack.push_short(value.as_bytes());
         stack.set_field(-2, name);
     }
-    push_functions(&mut stack);
 }
 
 fn push_functions(stack: &mut Stack<'_>) {
@@ -77,7 +88,7 @@ fn push_functions(stack: &mut Stack<'_>) {
 }
 
 /// An error as a table, for `error` to raise.
-fn raised(stack: &mut Stack<'_>, text: &str) -> Fail {
+pub(crate) fn raised(stack: &mut Stack<'_>, text: &str) -> Fail {
     match push_error(stack, text.as_bytes(), false) {
         Ok(()) => Fail::Value,
         Err(fail) => fail,
@@ -148,7 +159,7 @@ fn acl_check_cmd(stack: &mut Stack<'_>) -> Results {
     Ok(1)
 }
 
-fn log(stack: &mut Stack<'_>) -> Results {
+pub(crate) fn log(stack: &mut Stack<'_>) -> Results {
     let count = stack.top();
     if count < 2 {
         return Err(raised(stack, "server.log() requires two arguments or more."));

@@ -370,6 +370,18 @@ impl<'s> Stack<'s> {
         unsafe { lua::lua_next(self.state, table) != 0 }
     }
 
+    /// Keeps the value on top of the stack alive, and pops it.
+    pub(crate) fn keep(&mut self) -> crate::state::Ref {
+        // SAFETY: there is a value; lenient, so the allocation cannot fail.
+        unsafe { lua::luaL_ref(self.state, lua::LUA_REGISTRYINDEX) }
+    }
+
+    /// Lets a value go.
+    pub(crate) fn let_go(&mut self, kept: crate::state::Ref) {
+        // SAFETY: `kept` came from `keep`.
+        unsafe { lua::luaL_unref(self.state, lua::LUA_REGISTRYINDEX, kept) }
+    }
+
     /// Where the function at `level` is: 0 is the running function, 1 its caller. None beyond the last.
     pub(crate) fn position(&mut self, level: c_int) -> Option<Position> {
         // SAFETY: all zeros are values of its fields; Lua fills what is asked for, and its strings end in a zero byte.

@@ -18,6 +18,7 @@ use resp::{Proto, Reply};
 use crate::POLL_INSTRUCTIONS;
 use crate::cjson;
 use crate::host::{Called, Host, Poll};
+use crate::library::Registering;
 use crate::random::Random;
 use crate::spare::Spare;
 use crate::stack::{Fail, Native, Results, Stack};
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     /// `math.random`
     pub(crate) random: Random,
     spare: Spare,
+    /// What a library that loads has registered. None while none loads.
+    pub(crate) registering: Option<Registering>,
     main: *mut lua::lua_State,
     host: Option<NonNull<dyn Host>>,
 }
@@ -132,6 +135,7 @@ impl State {
             cjson: vec![cjson::Settings::default()],
             random: Random::default(),
             spare: Spare::default(),
+            registering: None,
             main: ptr::null_mut(),
             host: None,
         }));
@@ -302,6 +306,12 @@ impl State {
     pub(crate) fn replace_globals(&mut self) {
         // SAFETY: the callers push a table.
         unsafe { lua::lua_replace(self.main, lua::LUA_GLOBALSINDEX) }
+    }
+
+    /// Pops a table and makes it the globals of the function that is then on top.
+    pub(crate) fn set_environment(&mut self) {
+        // SAFETY: the callers push a function and a table.
+        unsafe { lua::lua_setfenv(self.main, -2) };
     }
 
     /// Pops a table and makes it the metatable of the value at `at`.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use resp::{Proto, Reply};
 
 use crate::host::{Host, Ran};
+use crate::library::Loaded;
 use crate::script::Script;
 use crate::server::Versions;
 use crate::stack::Kind;
@@ -43,14 +44,15 @@ impl Default for Limits {
 
 /// Runs scripts. One per thread; not `Send`.
 pub struct Vm {
-    state: State,
+    pub(crate) state: State,
     /// The real table of globals.
-    globals: Ref,
+    pub(crate) globals: Ref,
     /// Completes errors: see [`server::locate_error`].
-    handler: Ref,
+    pub(crate) handler: Ref,
     compiled: HashMap<u64, Ref>,
     /// Memory after the last collection.
     bytes_kept: usize,
+    pub(crate) libraries: Loaded,
 }
 
 impl Default for Vm {
@@ -90,8 +92,9 @@ impl Vm {
             base::protect_library(&mut state, 1, library);
         }
         let globals = base::protect(&mut state);
+        let libraries = Loaded::new(&mut state, globals, limits.versions);
         let bytes_kept = state.shared().bytes;
-        Vm { state, globals, handler, compiled: HashMap::new(), bytes_kept }
+        Vm { state, globals, handler, compiled: HashMap::new(), bytes_kept, libraries }
     }
 
     /// Whether `source` compiles; if so it is a script. The error is a RESP error.
@@ -173,8 +176,19 @@ impl Vm {
         Ok(())
     }
 
+    /// Functions see no `KEYS` and `ARGV`, not even those of the script before.
+    pub(crate) fn forget_arguments(&mut self) {
+        self.state.push_kept(self.globals);
+        let mut stack = self.state.stack();
+        for name in ["KEYS", "ARGV"] {
+            stack.push_nil();
+            stack.set_field(-2, name);
+        }
+        self.state.clear();
+    }
+
     /// Answers what a protected call has left on the stack.
-    fn answer(&mut self, outcome: Outcome, reply: &mut Reply) -> Ran {
+    pub(crate) fn answer(&mut self, outcome: Outcome, reply: &mut Reply) -> Ran {
         let (stop, proto) = (self.state.shared().stop, self.state.shared().proto);
         let ran = match (stop, outcome) {
             (Stop::Silent, _) => Ran::Stopped,
@@ -195,6 +209,15 @@ impl Vm {
             }
         };
         self.finish(ran)
+    }
+
+    /// The text of the error on top of the stack, without where it happened.
+    pub(crate) fn error_alone(&mut self) -> Vec<u8> {
+        let mut stack = self.state.stack();
+        if stack.kind(-1) == Kind::Table {
+            stack.get_field(-1, "err");
+        }
+        stack.text(-1).unwrap_or(b"ERR unknown error").to_vec()
     }
 
     /// The error on top of the stack, as `locate_error` or Lua itself has left it, and where it was raised, if that is known.
@@ -220,7 +243,7 @@ impl Vm {
     }
 
     /// Leaves the virtual machine as it was before.
-    fn finish(&mut self, ran: Ran) -> Ran {
+    pub(crate) fn finish(&mut self, ran: Ran) -> Ran {
         self.state.clear();
         let bytes = self.state.shared().bytes;
         if bytes > self.bytes_kept + GARBAGE_MAX {

@@ -8,6 +8,7 @@ pub mod commandlog;
 pub mod config;
 pub mod connection;
 pub mod debug;
+mod functions;
 pub mod latency;
 pub mod memory;
 pub mod pubsub;
@@ -39,6 +40,7 @@ pub const FAMILIES: &[&[Command<SessionRun>]] = &[
     memory::ROWS,
     debug::ROWS,
     pubsub::ROWS,
+    functions::ROWS,
     scripting::ROWS,
 ];
 

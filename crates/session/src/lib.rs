@@ -13,6 +13,7 @@ pub mod connection;
 mod describe;
 mod dispatch;
 pub mod filter;
+pub mod functions;
 pub mod info;
 pub mod latency;
 mod lifecycle;

@@ -16,5 +16,5 @@ mod run;
 mod stand_in;
 
 pub use busy::Busy;
-pub use cache::{Cache, Local, digest};
-pub(crate) use run::{evaluate, is_script, machine_bytes, queued, write_lines};
+pub use cache::{Cache, Local, Reach, digest};
+pub(crate) use run::{By, evaluate, is_script, machine_bytes, queued, write_lines};

@@ -89,6 +89,7 @@ pub fn prepare(setup: &Setup) -> Result<&'static Shared, Box<dyn std::error::Err
         directory: Directory::default(),
         stopping: AtomicBool::new(false),
         scripts: crate::scripts::Cache::default(),
+        functions: crate::functions::Store::default(),
         busy: crate::scripts::Busy::default(),
         memory_peak: AtomicU64::new(arena.bytes_used()),
         memory_at_start: arena.bytes_used(),

@@ -84,7 +84,9 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// The scripts that clients have sent.
     pub scripts: crate::scripts::Cache,
-    /// Those that run for too long.
+    /// The libraries of functions.
+    pub functions: crate::functions::Store,
+    /// Scripts and functions that run for too long.
     pub busy: crate::scripts::Busy,
     /// The most memory in use at any tick so far, in bytes.
     pub memory_peak: AtomicU64,

@@ -117,6 +117,8 @@ pub struct Worker {
     pub(crate) room: Room,
     /// The scripts that this thread has met.
     pub(crate) scripts: crate::scripts::Local,
+    /// The libraries of functions, as this thread saw them last.
+    pub(crate) libraries: Arc<crate::functions::Libraries>,
     /// The engine that is in place of the other while a script has that.
     pub(crate) spare: Option<Box<Engine>>,
     /// What came for the thread while a script ran for too long, and has to wait until it has ended.
@@ -166,6 +168,7 @@ impl Worker {
             deadlines: Deadlines::default(),
             room: Room::default(),
             scripts: crate::scripts::Local::default(),
+            libraries: Arc::default(),
             spare: None,
             postponed: VecDeque::new(),
             gathered: VecDeque::new(),

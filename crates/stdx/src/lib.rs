@@ -3,10 +3,12 @@
 //! Nothing here keeps state between calls, reads a clock or allocates on a hot path.
 
 mod big;
+pub mod crc64;
 pub mod glob;
 pub mod hash;
 pub mod human;
 pub mod longdouble;
+pub mod lzf;
 pub mod num;
 pub mod quote;
 pub mod rng;

@@ -3,7 +3,7 @@
 use command::{Begin, Categories, Command, CommandError, Find, Flags, Group, KeyFlags, KeySpec, Spec};
 use resp::{Args, Reply};
 
-use crate::scripts::{digest, evaluate};
+use crate::scripts::{By, digest, evaluate};
 use crate::worker::{Cx, Flow, SessionRun};
 
 const EVAL: Flags = Flags::NOSCRIPT
@@ -159,22 +159,22 @@ const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script
 
 /// `EVAL script numkeys [key ...] [arg ...]`
 fn eval(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    evaluate(cx, args, false, false, reply)
+    evaluate(cx, args, By::Source, false, reply)
 }
 
 /// `EVALSHA sha1 numkeys [key ...] [arg ...]`
 fn evalsha(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    evaluate(cx, args, true, false, reply)
+    evaluate(cx, args, By::Digest, false, reply)
 }
 
 /// `EVAL_RO script numkeys [key ...] [arg ...]`
 fn eval_ro(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    evaluate(cx, args, false, true, reply)
+    evaluate(cx, args, By::Source, true, reply)
 }
 
 /// `EVALSHA_RO sha1 numkeys [key ...] [arg ...]`
 fn evalsha_ro(cx: &mut Cx<'_>, args: Args<'_>, reply: &mut Reply) -> Result<Flow, CommandError> {
-    evaluate(cx, args, true, true, reply)
+    evaluate(cx, args, By::Digest, true, reply)
 }
 
 /// `SCRIPT DEBUG YES|SYNC|NO [engine]`: there is nothing to switch off.

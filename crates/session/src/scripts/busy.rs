@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use command::CommandError;
 
 /// The error of a script that was killed.
 pub const KILLED: &str = "Script killed by user with SCRIPT KILL.";
+/// The error of a function that was killed.
+pub const FUNCTION_KILLED: &str = "Script killed by user with FUNCTION KILL.";
 
 const BUSY_SCRIPT: CommandError = CommandError::fixed(
     "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -22,12 +25,25 @@ const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execut
 
 /// A script that runs for too long.
 pub struct Slow {
-    is_function: bool,
+    /// The command, if it calls a function.
+    function: Option<Running>,
     wrote: AtomicBool,
     kill: AtomicBool,
 }
 
+/// A function that runs.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// FCALL or FCALL_RO with all of its words.
+    pub words: Vec<Vec<u8>>,
+    pub began: Instant,
+}
+
 impl Slow {
+    fn is_function(&self) -> bool {
+        self.function.is_some()
+    }
+
     /// It has called a command that writes: it can no longer be killed.
     pub fn writes(&self) {
         self.wrote.store(true, Ordering::SeqCst);
@@ -62,13 +78,12 @@ impl Busy {
     /// The error of a command that may not run now.
     #[cold]
     pub fn error(&self) -> CommandError {
-        if self.lock().first().is_some_and(|slow| slow.is_function) { BUSY_FUNCTION } else { BUSY_SCRIPT }
+        if self.lock().first().is_some_and(|slow| slow.is_function()) { BUSY_FUNCTION } else { BUSY_SCRIPT }
     }
 
     /// A script has run for too long.
-    pub fn begin(&self, is_function: bool, wrote: bool) -> Arc<Slow> {
-        let slow =
-            Arc::new(Slow { is_function, wrote: AtomicBool::new(wrote), kill: AtomicBool::new(false) });
+    pub fn begin(&self, function: Option<Running>, wrote: bool) -> Arc<Slow> {
+        let slow = Arc::new(Slow { function, wrote: AtomicBool::new(wrote), kill: AtomicBool::new(false) });
         let mut all = self.lock();
         all.push(Arc::clone(&slow));
         self.count.store(u32::try_from(all.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -82,15 +97,20 @@ impl Busy {
         self.count.store(u32::try_from(all.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
+    /// The first function that runs for too long.
+    pub fn function(&self) -> Option<Running> {
+        self.lock().iter().find_map(|slow| slow.function.clone())
+    }
+
     /// SCRIPT KILL, or FUNCTION KILL: every such script that has not written ends soon.
     pub fn kill(&self, functions: bool) -> Result<(), CommandError> {
         let all = self.lock();
         let Some(first) = all.first() else { return Err(NOT_BUSY) };
-        if !all.iter().any(|slow| slow.is_function == functions) {
-            return Err(if first.is_function { BUSY_FUNCTION } else { BUSY_SCRIPT });
+        if !all.iter().any(|slow| slow.is_function() == functions) {
+            return Err(if first.is_function() { BUSY_FUNCTION } else { BUSY_SCRIPT });
         }
         let mut killed = 0;
-        for slow in all.iter().filter(|slow| slow.is_function == functions) {
+        for slow in all.iter().filter(|slow| slow.is_function() == functions) {
             if !slow.wrote.load(Ordering::SeqCst) {
                 slow.kill.store(true, Ordering::SeqCst);
                 killed += 1;
@@ -108,8 +128,8 @@ mod tests {
     fn what_has_written_is_not_killed() {
         let busy = Busy::default();
         assert_eq!(busy.kill(false), Err(NOT_BUSY));
-        let reader = busy.begin(false, false);
-        let writer = busy.begin(false, true);
+        let reader = busy.begin(None, false);
+        let writer = busy.begin(None, true);
         assert!(busy.is_busy());
         assert_eq!(busy.error(), BUSY_SCRIPT);
         assert_eq!(busy.kill(true), Err(BUSY_SCRIPT));

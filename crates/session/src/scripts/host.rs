@@ -3,6 +3,7 @@
 //! HOT: `call`; no lock, no syscall, no log line.
 
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use ::scripts::{Called, Flags as ScriptFlags, Level, Poll};
 use command::{CommandError, Flags};
@@ -12,7 +13,7 @@ use router::outbound::Caching;
 use router::script::{Inside, Refused};
 use router::table::{Entry, Run as HowToRun};
 
-use super::busy::{KILLED, Slow};
+use super::busy::{FUNCTION_KILLED, KILLED, Running, Slow};
 use super::run::{Facts, Rights};
 use crate::pubsub::Kind;
 use crate::rights::Context;
@@ -68,6 +69,8 @@ pub(super) struct Host<'h, 'a, 'x> {
     pub shared: &'static Shared,
     pub facts: &'h Facts,
     pub flags: ScriptFlags,
+    /// The client's words.
+    pub args: Args<'h>,
     pub inside: &'h mut Inside<'a, 'x>,
     pub scratch: &'h mut Scratch,
     /// Messages that leave when the script has ended: one that is undone sends none.
@@ -255,10 +258,15 @@ impl ::scripts::Host for Host<'_, '_, '_> {
         }
         match &self.slow {
             None if clock::ticks().wrapping_sub(self.started) >= self.facts.slow_ticks => {
-                self.slow = Some(self.shared.busy.begin(self.facts.is_function, self.wrote));
+                let began = Instant::now() - Duration::from_nanos(clock::ticks_to_ns(self.facts.slow_ticks));
+                let words = || self.args.iter().map(<[u8]>::to_vec).collect();
+                let running = self.facts.is_function.then(|| Running { words: words(), began });
+                self.slow = Some(self.shared.busy.begin(running, self.wrote));
                 Poll::Go
             }
-            Some(slow) if slow.is_killed() => Poll::Kill(KILLED),
+            Some(slow) if slow.is_killed() => {
+                Poll::Kill(if self.facts.is_function { FUNCTION_KILLED } else { KILLED })
+            }
             Some(_) => {
                 let now = clock::ticks();
                 if now.wrapping_sub(self.stood_in) >= clock::ns_to_ticks(STAND_IN_NS)

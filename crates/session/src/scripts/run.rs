@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use ::scripts::{Flags as ScriptFlags, Level, Ran as Ended, Vm};
+use ::scripts::{Flags as ScriptFlags, Level, Library as LibraryCode, Ran as Ended, Vm};
 use command::{Begin, CommandError, Find, Flags, KeyFlags, KeySpec};
 use reactor::clock;
 use resp::{Args, OwnedArgs, Reply};
@@ -16,21 +16,20 @@ use router::task::Queued;
 use shard::ShardId;
 use shard::plan::Plan;
 
-use super::cache::{Mine, digest};
+use super::cache::{Mine, Reach, digest};
 use super::host::{Host, Scratch};
 use crate::client::Client;
 use crate::connection::Waiting;
 use crate::describe::Sizes;
+use crate::functions::{Function, Library};
 use crate::shared::Shared;
 use crate::worker::{Cx, Flow, SessionRun, Worker};
 
 const NO_SCRIPT: CommandError = CommandError::fixed("NOSCRIPT No matching script.");
+const NO_FUNCTION: CommandError = CommandError::fixed("ERR Function not found");
+const BAD_COUNT: CommandError = CommandError::fixed("ERR Bad number of keys provided");
 const NEEDS_READ_ONLY: CommandError =
     CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
-const NO_MEMORY: CommandError = CommandError::fixed(
-    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-);
-
 /// The keys that a script declares: word 2 says how many follow it.
 pub(crate) const KEYS: &[KeySpec] = &[KeySpec {
     begin: Begin::Index(2),
@@ -119,10 +118,41 @@ pub(crate) fn write_lines() {
     }
 }
 
+/// How a command names what it runs, in word 1.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Source,
+    Digest,
+    Function,
+}
+
+/// What is run.
+#[derive(Clone)]
+enum Code {
+    Script(Arc<Mine>),
+    Function(Arc<Function>),
+}
+
+impl Code {
+    fn flags(&self) -> ScriptFlags {
+        match self {
+            Code::Script(mine) => mine.known.script.flags,
+            Code::Function(function) => function.flags,
+        }
+    }
+
+    fn reach(&self) -> &Reach {
+        match self {
+            Code::Script(mine) => &mine.reach,
+            Code::Function(function) => &function.reach,
+        }
+    }
+}
+
 /// A script about to run, with the client's words.
 struct Run<'a> {
     shared: &'static Shared,
-    mine: &'a Arc<Mine>,
+    code: &'a Code,
     args: Args<'a>,
     facts: Facts,
     /// It begins with fewer shards than there are.
@@ -134,15 +164,15 @@ struct Run<'a> {
 /// The same, on its own.
 struct Travelling {
     shared: &'static Shared,
-    mine: Arc<Mine>,
+    code: Code,
     args: OwnedArgs,
     facts: Facts,
 }
 
 impl Run<'_> {
     fn own(self) -> Box<dyn Program + Send> {
-        let Run { shared, mine, args, facts, .. } = self;
-        Box::new(Travelling { shared, mine: Arc::clone(mine), args: OwnedArgs::from(args), facts })
+        let Run { shared, code, args, facts, .. } = self;
+        Box::new(Travelling { shared, code: code.clone(), args: OwnedArgs::from(args), facts })
     }
 }
 
@@ -150,23 +180,22 @@ impl Program for Run<'_> {
     fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
         play(self, inside, reply);
         if self.reaches_out {
-            self.mine.reach.ran(inside.wants_all());
+            self.code.reach().ran(inside.wants_all());
         }
     }
 }
 
 impl Program for Travelling {
     fn run(&mut self, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
-        let Travelling { shared, mine, args, facts } = self;
+        let Travelling { shared, code, args, facts } = self;
         let facts = facts.clone();
-        let mut run = Run { shared, mine, args: args.as_args(), facts, reaches_out: false, stand_in: None };
+        let mut run = Run { shared, code, args: args.as_args(), facts, reaches_out: false, stand_in: None };
         play(&mut run, inside, reply);
     }
 }
 
 /// Runs a script in the virtual machine of this thread.
 fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
-    let script = &run.mine.known.script;
     let (mut few_keys, mut few_argv) = ([&[] as &[u8]; FEW], [&[] as &[u8]; FEW]);
     let (mut many_keys, mut many_argv) = (Vec::new(), Vec::new());
     let keys = run.args.from(FIRST_KEY).first(run.facts.keys);
@@ -176,7 +205,8 @@ fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
         let mut host = Host {
             shared: run.shared,
             facts: &run.facts,
-            flags: script.flags,
+            flags: run.code.flags(),
+            args: run.args,
             inside,
             scratch: &mut machine.scratch,
             messages: Vec::new(),
@@ -187,7 +217,13 @@ fn play(run: &mut Run<'_>, inside: &mut Inside<'_, '_>, reply: &mut Reply) {
             stand_in: run.stand_in.as_deref_mut(),
             stood_in: 0,
         };
-        let ended = machine.vm.run(script, keys, argv, &mut host, reply);
+        let vm = &mut machine.vm;
+        let ended = match run.code {
+            Code::Script(mine) => vm.run(&mine.known.script, keys, argv, &mut host, reply),
+            Code::Function(function) => {
+                vm.call((&function.code, &function.name), keys, argv, &mut host, reply)
+            }
+        };
         if let Some(slow) = host.slow.take() {
             host.shared.busy.end(&slow);
         }
@@ -225,12 +261,12 @@ fn gather<'v, 'a>(
 
 /// Whether a command runs a script: then it is executed with the data commands of an EXEC.
 pub(crate) fn is_script(entry: &Entry<SessionRun>) -> bool {
-    matches!(entry.spec.name, "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO")
+    matches!(entry.spec.name, "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO")
 }
 
 /// How many keys the words declare.
-fn key_count(args: Args<'_>) -> Result<usize, CommandError> {
-    let count = stdx::num::parse_i64(&args[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
+fn key_count(args: Args<'_>, bad: CommandError) -> Result<usize, CommandError> {
+    let count = stdx::num::parse_i64(&args[2]).ok_or(bad)?;
     let count =
         usize::try_from(count).map_err(|_| CommandError::fixed("ERR Number of keys can't be negative"))?;
     if count > args.len() - FIRST_KEY {
@@ -265,6 +301,50 @@ impl Worker {
         Ok(mine)
     }
 
+    /// What a command runs, and how. The error is a RESP error.
+    fn prepare(
+        &mut self,
+        client: &Client,
+        args: Args<'_>,
+        by: By,
+        read_only: bool,
+    ) -> Result<(Code, Facts), Vec<u8>> {
+        let error = |error: CommandError| error.text().as_bytes().to_vec();
+        let (code, keys) = if by == By::Function {
+            let function = self.function(&args[1]).map_err(error)?;
+            (Code::Function(function), key_count(args, BAD_COUNT).map_err(error)?)
+        } else {
+            let keys = key_count(args, CommandError::NOT_AN_INTEGER).map_err(error)?;
+            (Code::Script(self.script(args, by == By::Digest)?), keys)
+        };
+        let facts = self.facts(client, &code, keys, read_only).map_err(error)?;
+        Ok((code, facts))
+    }
+
+    /// The function that a command means.
+    fn function(&mut self, name: &[u8]) -> Result<Arc<Function>, CommandError> {
+        let before = self.libraries.version;
+        self.shared.functions.refresh(&mut self.libraries);
+        if self.libraries.version != before {
+            let libraries = &self.libraries;
+            with_machine(|machine| {
+                machine.vm.keep_libraries(libraries.version, libraries.iter().map(|library| &*library.code));
+            });
+        }
+        self.libraries.function(name).cloned().ok_or(NO_FUNCTION)
+    }
+
+    /// FUNCTION LOAD: what a library registers, tried in the virtual machine of this thread.
+    pub(crate) fn load_library(&mut self, code: LibraryCode) -> Result<Arc<Library>, Vec<u8>> {
+        let code = Arc::new(code);
+        let registered = with_machine(|machine| {
+            let registered = machine.vm.load(&code, &mut |level, line| keep_line(level, line));
+            machine.vm.unload(&code);
+            registered
+        })?;
+        Library::new(code, registered)
+    }
+
     /// SCRIPT LOAD.
     pub(crate) fn load_script(&mut self, source: &[u8]) -> Result<[u8; 40], Vec<u8>> {
         let script = with_machine(|machine| machine.vm.check(source))?;
@@ -275,17 +355,19 @@ impl Worker {
     fn facts(
         &mut self,
         client: &Client,
-        flags: ScriptFlags,
+        code: &Code,
         keys: usize,
         read_only: bool,
     ) -> Result<Facts, CommandError> {
+        let flags = code.flags();
+        let is_function = matches!(code, Code::Function(_));
         if read_only && !flags.has(ScriptFlags::COMPATIBILITY) && !flags.has(ScriptFlags::NO_WRITES) {
             return Err(NEEDS_READ_ONLY);
         }
         let out_of_memory = self.config.maxmemory != 0 && self.make_room(0).is_err();
         let may_run = [ScriptFlags::COMPATIBILITY, ScriptFlags::ALLOW_OOM, ScriptFlags::NO_WRITES];
         if out_of_memory && !may_run.iter().any(|flag| flags.has(*flag)) {
-            return Err(NO_MEMORY);
+            return Err(CommandError::OUT_OF_MEMORY);
         }
         let slow_ms = self.config.busy_reply_threshold_ms;
         let slow_ticks =
@@ -296,35 +378,33 @@ impl Worker {
             let user = Arc::clone(&client.user);
             Arc::new(Rights { user, client: client_line, log_len_max: self.config.acllog_max_len })
         });
-        Ok(Facts { read_only, out_of_memory, is_function: false, slow_ticks, tracked, rights, keys })
+        Ok(Facts { read_only, out_of_memory, is_function, slow_ticks, tracked, rights, keys })
     }
 }
 
-/// EVAL and the like: `by_sha` says what word 1 is.
+/// EVAL, FCALL and the like.
 pub(crate) fn evaluate(
     cx: &mut Cx<'_>,
     args: Args<'_>,
-    by_sha: bool,
+    by: By,
     read_only: bool,
     reply: &mut Reply,
 ) -> Result<Flow, CommandError> {
-    let keys = key_count(args)?;
     let worker = &mut *cx.worker;
-    let mine = match worker.script(args, by_sha) {
-        Ok(mine) => mine,
+    let (code, facts) = match worker.prepare(cx.client, args, by, read_only) {
+        Ok(prepared) => prepared,
         Err(text) => {
             reply.error_bytes(&text);
             return Ok(Flow::Done);
         }
     };
-    let facts = worker.facts(cx.client, mine.known.script.flags, keys, read_only)?;
     let shared = worker.shared;
-    let with_all = mine.reach.begins_with_all();
+    let with_all = code.reach().begins_with_all();
     let ids: Vec<ShardId> =
         if with_all { (0..=shared.layout.mask).collect() } else { worker.engine.shards_of_words(KEYS, args) };
     worker.engine.surroundings.touch = !cx.client.no_touch;
     let mut engine = worker.lend_engine();
-    let run = Run { shared, mine: &mine, args, facts, reaches_out: !with_all, stand_in: Some(&mut *worker) };
+    let run = Run { shared, code: &code, args, facts, reaches_out: !with_all, stand_in: Some(&mut *worker) };
     let ran = engine.run_script((cx.ticket.connection, cx.client.db), run, Run::own, &ids, reply);
     engine.recycle(ids);
     worker.return_engine(engine);
@@ -355,20 +435,16 @@ pub(crate) fn queued(
     db: u16,
 ) -> Queued {
     let words = args.as_args();
-    let (by_sha, read_only) = match entry.spec.name {
-        "EVALSHA" => (true, false),
-        "EVAL_RO" => (false, true),
-        "EVALSHA_RO" => (true, true),
-        _ => (false, false),
+    let (by, read_only) = match entry.spec.name {
+        "EVALSHA" => (By::Digest, false),
+        "EVALSHA_RO" => (By::Digest, true),
+        "EVAL_RO" => (By::Source, true),
+        "FCALL" => (By::Function, false),
+        "FCALL_RO" => (By::Function, true),
+        _ => (By::Source, false),
     };
-    let error = |error: CommandError| error.text().as_bytes().to_vec();
-    let prepared = key_count(words).map_err(error).and_then(|keys| {
-        let mine = worker.script(words, by_sha)?;
-        let facts = worker.facts(client, mine.known.script.flags, keys, read_only).map_err(error)?;
-        Ok((mine, facts))
-    });
-    let program: Box<dyn Program + Send> = match prepared {
-        Ok((mine, facts)) => Box::new(Travelling { shared: worker.shared, mine, args: args.clone(), facts }),
+    let program: Box<dyn Program + Send> = match worker.prepare(client, words, by, read_only) {
+        Ok((code, facts)) => Box::new(Travelling { shared: worker.shared, code, args: args.clone(), facts }),
         Err(text) => Box::new(Refusal(text)),
     };
     Queued { plan: Plan::Container, args: args.clone(), db, caching: None, program: Some(program) }
