@@ -10,7 +10,7 @@ use crate::shell;
 use crate::tally::Tally;
 
 /// What the Python programs use, installed at once.
-const PACKAGES: &[&str] = &["redis>=8,<9", "rq>=2,<3", "celery>=5,<6", "dramatiq>=2,<3"];
+const PACKAGES: &[&str] = &["redis>=8,<9", "rq>=2,<3", "celery[redis]>=5,<6", "dramatiq[redis]>=2,<3"];
 
 const APPS: &[Entry] = &[
     Entry { name: "rq", needs: "python3", prepare: |dir| python(dir, "rq_app.py") },
