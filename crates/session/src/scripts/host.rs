@@ -181,7 +181,9 @@ impl Host<'_, '_, '_> {
         reply: &mut Reply,
     ) -> Result<(), CommandError> {
         match entry.spec.name {
-            "PING" if args.len() > 2 => return Err(WRONG_COUNT),
+            "PING" if args.len() > 2 => {
+                return Err(CommandError::fixed("ERR wrong number of arguments for 'ping' command"));
+            }
             "PING" => match args.get(1) {
                 Some(text) => reply.bulk(text),
                 None => reply.simple("PONG"),
